@@ -119,6 +119,11 @@ impl Doc {
         &self.lines
     }
 
+    /// Takes the lines out.
+    pub(super) fn take(&mut self) -> Vec<DocLine> {
+        std::mem::take(&mut self.lines)
+    }
+
     /// Replaces the lines and keeps the scroll position.
     pub(super) fn replace(&mut self, lines: Vec<DocLine>) {
         if self.lines != lines {

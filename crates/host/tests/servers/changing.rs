@@ -150,7 +150,9 @@ async fn disable_stops_reconnection_attempts() {
     let host = lab.host([lab.server("s", echo())]).await;
     lab.kill("s");
     until_attempt(&host, "s", 1).await;
+    assert!(host.server("s").unwrap().retry_at.is_some());
     host.disable("s").await.unwrap();
+    assert_eq!(host.server("s").unwrap().retry_at, None);
     until(&host, "s", "disabled", |state| {
         matches!(state, State::Disabled).then_some(())
     })

@@ -90,7 +90,7 @@ pub(in crate::ui) fn perform(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::Mouse => {
             model.mouse = !model.mouse;
             let now = if model.mouse {
-                "mouse on: the wheel scrolls; hold shift to select text"
+                "mouse on: clicks and the wheel work; hold shift to select text"
             } else {
                 "mouse off"
             };

@@ -54,13 +54,13 @@ pub(super) fn answer_question(model: &mut Model, choice: Choice) -> Vec<Effect> 
         model.notify("copied the URL", Tone::Dim);
         return vec![effect];
     }
+    if let (Choice::OpenPage, Some(url)) = (choice, &page) {
+        question.wait_for_visit();
+        return vec![Effect::OpenUrl(task, url.clone())];
+    }
     let Some(answer) = dialog::answer(question, choice) else {
         return Vec::new();
     };
     model.questions.pop_front();
-    let mut effects = vec![Effect::Answer(id, answer)];
-    if let (Choice::OpenPage, Some(url)) = (choice, page) {
-        effects.insert(0, Effect::OpenUrl(task, url));
-    }
-    effects
+    vec![Effect::Answer(id, answer)]
 }

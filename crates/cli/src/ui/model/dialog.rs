@@ -32,8 +32,10 @@ pub(in crate::ui) enum Choice {
     Send,
     Decline,
     Cancel,
-    /// Open the page, and tell the server so.
+    /// Open the page; the dialog stays until the user has finished there.
     OpenPage,
+    /// The user has finished at the page.
+    Finished,
     /// Copy the URL; the dialog stays.
     CopyUrl,
     /// Open the sign-in page; the dialog stays.
@@ -54,6 +56,7 @@ impl Choice {
             Self::Decline => "Decline",
             Self::Cancel => "Cancel",
             Self::OpenPage => "Open in browser",
+            Self::Finished => "Done there",
             Self::CopyUrl => "Copy URL",
             Self::OpenLogin => "Open browser",
             Self::Deny => "Deny",
@@ -247,6 +250,19 @@ impl Dialog {
         Self::new(title, lines, &[Choice::Close, Choice::Confirm], kind)
     }
 
+    /// Waits at the page's dialog until the user says that the visit is over (ELI-3). The page can be
+    /// opened again meanwhile.
+    pub(in crate::ui) fn wait_for_visit(&mut self) {
+        if !self.buttons.contains(&Choice::Finished) {
+            self.buttons.insert(2, Choice::Finished);
+            let mut lines = self.doc.take();
+            lines.push(DocLine::own(""));
+            lines.push(DocLine::own("Finish there, then choose \"Done there\"."));
+            self.doc = Doc::new(lines);
+        }
+        self.button = Some(0);
+    }
+
     /// Returns the number of the question, if a caller waits for the answer.
     pub(in crate::ui) fn question_id(&self) -> Option<u64> {
         match self.kind {
@@ -336,7 +352,7 @@ pub(in crate::ui) fn answer(dialog: &mut Dialog, choice: Choice) -> Option<Answe
             }
             values.and_then(|values| elicit(ElicitAnswer::Accept(values)))
         }
-        Choice::OpenPage => elicit(ElicitAnswer::Accept(serde_json::Map::new())),
+        Choice::Finished => elicit(ElicitAnswer::Accept(serde_json::Map::new())),
         Choice::Decline => elicit(ElicitAnswer::Decline),
         Choice::Cancel => elicit(ElicitAnswer::Cancel),
         Choice::Deny => permission(PermissionAnswer::No("you declined".to_owned())),

@@ -17,9 +17,11 @@ mod tests;
 pub(super) mod textarea;
 mod update;
 
+use std::cell::RefCell;
 use std::collections::{HashSet, VecDeque};
 use std::time::{Duration, Instant, SystemTime};
 
+use ratatui::layout::Rect;
 use tui_input::Input;
 
 use super::data::{Key, Server, Snapshot, Status};
@@ -153,6 +155,15 @@ pub(super) enum Overlay {
     Help(Doc),
 }
 
+/// Something on the screen that the mouse can choose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Hit {
+    Server(usize),
+    Tab(Tab),
+    /// A tool, a resource or a prompt of the open tab.
+    Item(usize),
+}
+
 /// A short notice in the footer.
 #[derive(Debug)]
 pub(super) struct Notice {
@@ -192,6 +203,8 @@ pub(super) struct Model {
     pub(super) logs: Logs,
     pub(super) notice: Option<Notice>,
     pub(super) mouse: bool,
+    /// What each part of the last frame shows.
+    pub(super) hits: RefCell<Vec<(Rect, Hit)>>,
     next_task: u64,
     /// The newest action whose outcome was shown.
     reported: u64,
@@ -225,6 +238,7 @@ impl Model {
             logs: Logs::default(),
             notice: None,
             mouse: false,
+            hits: RefCell::default(),
             next_task: 1,
             reported: 0,
         }

@@ -4,7 +4,7 @@ use super::actions::perform;
 use super::calling::{prompt_form, start, template_form, tool_form};
 use super::cursor::Cursor;
 use super::find::{Find, Item};
-use super::{DetailScreen, LogView, Model, Overlay, ProtocolView, Screen, Tab};
+use super::{DetailScreen, Hit, LogView, Model, Overlay, ProtocolView, Screen, Tab};
 use crate::ui::data::Key;
 use crate::ui::doc::Tone;
 use crate::ui::help;
@@ -305,4 +305,50 @@ pub(super) fn tab(model: &mut Model, next: impl Fn(usize) -> usize) -> Vec<Effec
         return vec![Effect::ReadLog(detail.key.0.to_string())];
     }
     Vec::new()
+}
+
+/// Selects what the mouse chose, or opens it if it was selected already.
+pub(super) fn choose_hit(model: &mut Model, hit: Hit) -> Vec<Effect> {
+    match hit {
+        Hit::Server(at) => {
+            let Some(key) = model
+                .snapshot
+                .servers
+                .get(at)
+                .map(|server| server.key.clone())
+            else {
+                return Vec::new();
+            };
+            if model.list.at == at || !model.screens.is_empty() {
+                push_detail(model, key, Tab::Overview);
+            } else {
+                model.list.at = at;
+                model.selected = Some(key);
+            }
+            Vec::new()
+        }
+        Hit::Tab(wanted) => {
+            if let (true, Some(key)) = (model.screens.is_empty(), model.selected.clone()) {
+                push_detail(model, key, Tab::Overview);
+            }
+            let wanted = Tab::ALL.iter().position(|tab| *tab == wanted);
+            tab(model, |_| wanted.unwrap_or(0))
+        }
+        Hit::Item(at) => {
+            let Some(Screen::Detail(detail)) = model.screens.last_mut() else {
+                return Vec::new();
+            };
+            let cursor = match detail.tab {
+                Tab::Tools => &mut detail.tools,
+                Tab::Resources => &mut detail.resources,
+                Tab::Prompts => &mut detail.prompts,
+                _ => return Vec::new(),
+            };
+            if cursor.at == at {
+                return open(model);
+            }
+            cursor.at = at;
+            Vec::new()
+        }
+    }
 }

@@ -206,6 +206,36 @@ fn questions_queue_up_and_are_withdrawn() {
 }
 
 #[test]
+fn a_page_is_answered_when_the_visit_is_over() {
+    let mut model = model(80, 24);
+    let url = "https://x.example/grant".to_owned();
+    let message = "Go".to_owned();
+    send(
+        &mut model,
+        Msg::Question(Box::new(Question {
+            id: 6,
+            server: "s".to_owned(),
+            call: None,
+            client: None,
+            ask: Ask::Url { message, url },
+        })),
+    );
+    assert_eq!(
+        shown(&press(&mut model, "⇥⇥⏎")),
+        ["open https://x.example/grant"]
+    );
+    assert_eq!(model.context(), Context::Dialog);
+    let effects = press(&mut model, "⇥⇥⏎");
+    assert!(
+        matches!(
+            &effects[..],
+            [Effect::Answer(6, Answer::Elicit(ElicitAnswer::Accept(_)))]
+        ),
+        "{effects:?}"
+    );
+}
+
+#[test]
 fn a_permission_is_denied_by_default() {
     let mut model = model(80, 24);
     let ask = || {

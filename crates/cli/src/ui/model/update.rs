@@ -2,7 +2,8 @@
 
 use std::time::Instant;
 
-use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, MouseEvent, MouseEventKind};
+use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, MouseButton, MouseEvent, MouseEventKind};
+use ratatui::layout::Position;
 use tui_input::InputRequest;
 
 use super::actions::perform;
@@ -10,7 +11,7 @@ use super::calls::CallState;
 use super::choices::choose;
 use super::dialog::{Dialog, Kind, Pressed, QUIET};
 use super::form::edit;
-use super::{Model, Overlay, Screen};
+use super::{Model, Overlay, Screen, navigate};
 use crate::ui::data::Snapshot;
 use crate::ui::doc::{Doc, Tone};
 use crate::ui::input::{self, Action, Context};
@@ -363,9 +364,10 @@ fn mouse(model: &mut Model, event: MouseEvent) -> Vec<Effect> {
     let action = match event.kind {
         MouseEventKind::ScrollUp => Action::Up,
         MouseEventKind::ScrollDown => Action::Down,
+        MouseEventKind::Down(MouseButton::Left) => return click(model, event),
         _ => return Vec::new(),
     };
-    if let Some(dialog) = model.dialog.as_ref().or(model.questions.front()) {
+    if let Some(dialog) = model.front() {
         dialog.doc.scroll(if action == Action::Up { -1 } else { 1 });
         return Vec::new();
     }
@@ -374,4 +376,20 @@ fn mouse(model: &mut Model, event: MouseEvent) -> Vec<Effect> {
         effects.extend(perform(model, action));
     }
     effects
+}
+
+/// Chooses what is under the mouse; a second click opens it. Dialogs and layers take only keys.
+fn click(model: &mut Model, event: MouseEvent) -> Vec<Effect> {
+    if model.front().is_some() || model.overlay.is_some() {
+        return Vec::new();
+    }
+    let at = Position::new(event.column, event.row);
+    let found = model.hits.borrow().iter().find_map(|(area, hit)| {
+        let is_inside = area.contains(at);
+        is_inside.then_some(*hit)
+    });
+    match found {
+        Some(hit) => navigate::choose_hit(model, hit),
+        None => Vec::new(),
+    }
 }

@@ -3,7 +3,9 @@
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::Span;
+use trunkline::elicit::Form;
 
+use super::hit;
 use super::live::{log, protocol};
 use super::paint::{doc, fill, put, put_selected, rule, style};
 use super::servers::summary;
@@ -11,14 +13,14 @@ use crate::output::name;
 use crate::ui::data::{Server, Status};
 use crate::ui::doc::{Doc, DocLine, Tone};
 use crate::ui::model::cursor::Cursor;
-use crate::ui::model::{DetailScreen, Model, Screen, Tab};
+use crate::ui::model::{DetailScreen, Hit, Model, Screen, Tab};
 use crate::ui::text;
 
 /// From this height on, the selected item is described below the list.
 const PREVIEW_FROM: u16 = 14;
 
-/// The rows of that description.
-const PREVIEW: u16 = 6;
+/// The fewest and the most rows of that description.
+const PREVIEW: (u16, u16) = (6, 16);
 
 pub(super) fn draw(model: &Model, frame: &mut Frame, area: Rect) {
     let detail = match model.screens.last() {
@@ -37,7 +39,7 @@ pub(super) fn draw(model: &Model, frame: &mut Frame, area: Rect) {
         return;
     };
     title(model, server, frame, area);
-    tabs(server, detail, frame, area);
+    tabs(model, server, detail, frame, area);
     let body = Rect {
         x: area.x + 1,
         y: area.y + 2,
@@ -48,9 +50,9 @@ pub(super) fn draw(model: &Model, frame: &mut Frame, area: Rect) {
         None => overview(model, frame, body, server),
         Some(detail) => match detail.tab {
             Tab::Overview => overview(model, frame, body, server),
-            Tab::Tools => tools(server, detail, frame, body),
-            Tab::Resources => resources(server, detail, frame, body),
-            Tab::Prompts => prompts(server, detail, frame, body),
+            Tab::Tools => tools(model, server, detail, frame, body),
+            Tab::Resources => resources(model, server, detail, frame, body),
+            Tab::Prompts => prompts(model, server, detail, frame, body),
             Tab::Log => log(model, detail, frame, body),
             Tab::Protocol => protocol(model, detail, frame, body),
         },
@@ -78,8 +80,15 @@ fn title(model: &Model, server: &Server, frame: &mut Frame, area: Rect) {
     put(frame, area, 0, &spans);
 }
 
-fn tabs(server: &Server, detail: Option<&DetailScreen>, frame: &mut Frame, area: Rect) {
+fn tabs(
+    model: &Model,
+    server: &Server,
+    detail: Option<&DetailScreen>,
+    frame: &mut Frame,
+    area: Rect,
+) {
     let mut spans = vec![Span::raw(" ")];
+    let mut x = area.x + 1;
     let offers = &server.offers;
     for tab in Tab::ALL {
         let many = match tab {
@@ -93,6 +102,9 @@ fn tabs(server: &Server, detail: Option<&DetailScreen>, frame: &mut Frame, area:
         } else {
             tab.label().to_owned()
         };
+        let width = u16::try_from(text::width(&label) + 2).unwrap_or(0);
+        hit(model, Rect { x, width, ..area }, 1, Hit::Tab(tab));
+        x += width;
         let is_open = detail.map_or(tab == Tab::Overview, |detail| detail.tab == tab);
         if is_open {
             // Brackets show the open tab without colours or attributes.
@@ -118,6 +130,7 @@ fn overview(model: &Model, frame: &mut Frame, area: Rect, server: &Server) {
 
 /// Draws a list with one row per item, and the description of the selected one below.
 fn list(
+    model: &Model,
     frame: &mut Frame,
     area: Rect,
     cursor: &Cursor,
@@ -126,12 +139,14 @@ fn list(
     about: impl Fn(usize) -> Vec<DocLine>,
 ) {
     let has_preview = area.height >= PREVIEW_FROM;
+    let preview = (area.height / 3).clamp(PREVIEW.0, PREVIEW.1);
     let rows = area
         .height
-        .saturating_sub(if has_preview { PREVIEW + 1 } else { 0 });
+        .saturating_sub(if has_preview { preview + 1 } else { 0 });
     let width = usize::from(area.width).saturating_sub(1);
     for (y, at) in (0..).zip(cursor.window(len, usize::from(rows))) {
         let is_selected = at == cursor.at;
+        hit(model, area, y, Hit::Item(at));
         let mut spans = vec![Span::raw(if is_selected { "▸" } else { " " })];
         spans.extend(row(at, width));
         if is_selected {
@@ -145,7 +160,7 @@ fn list(
         rule(frame, area, rows, &position);
         let below = Rect {
             y: area.y + rows + 1,
-            height: PREVIEW,
+            height: preview,
             ..area
         };
         doc(frame, below, &Doc::new(about(cursor.at)));
@@ -162,7 +177,7 @@ fn nothing(frame: &mut Frame, area: Rect, server: &Server, what: &str) {
     put(frame, area, 0, &[Span::styled(text, style(Tone::Dim))]);
 }
 
-fn tools(server: &Server, detail: &DetailScreen, frame: &mut Frame, area: Rect) {
+fn tools(model: &Model, server: &Server, detail: &DetailScreen, frame: &mut Frame, area: Rect) {
     let tools = &server.offers.tools;
     if tools.is_empty() {
         return nothing(frame, area, server, "tools");
@@ -192,12 +207,22 @@ fn tools(server: &Server, detail: &DetailScreen, frame: &mut Frame, area: Rect) 
         let Some(tool) = tools.get(at) else {
             return Vec::new();
         };
-        DocLine::foreign(&tool.description).collect()
+        let mut lines: Vec<DocLine> = DocLine::foreign(&tool.description).collect();
+        let form = Form::from_schema(&tool.tool.input_schema);
+        let arguments = form.fields.iter().map(|field| {
+            let star = if field.required { " *" } else { "" };
+            format!("{}{star}", name(&field.name))
+        });
+        let arguments: Vec<String> = arguments.collect();
+        if !arguments.is_empty() {
+            lines.push(DocLine::field("arguments", arguments.join(", ")));
+        }
+        lines
     };
-    list(frame, area, &detail.tools, tools.len(), shown, about);
+    list(model, frame, area, &detail.tools, tools.len(), shown, about);
 }
 
-fn resources(server: &Server, detail: &DetailScreen, frame: &mut Frame, area: Rect) {
+fn resources(model: &Model, server: &Server, detail: &DetailScreen, frame: &mut Frame, area: Rect) {
     let resources = &server.offers.resources;
     if resources.is_empty() {
         return nothing(frame, area, server, "resources");
@@ -227,6 +252,7 @@ fn resources(server: &Server, detail: &DetailScreen, frame: &mut Frame, area: Re
         DocLine::foreign(&resource.about).collect()
     };
     list(
+        model,
         frame,
         area,
         &detail.resources,
@@ -236,7 +262,7 @@ fn resources(server: &Server, detail: &DetailScreen, frame: &mut Frame, area: Re
     );
 }
 
-fn prompts(server: &Server, detail: &DetailScreen, frame: &mut Frame, area: Rect) {
+fn prompts(model: &Model, server: &Server, detail: &DetailScreen, frame: &mut Frame, area: Rect) {
     let prompts = &server.offers.prompts;
     if prompts.is_empty() {
         return nothing(frame, area, server, "prompts");
@@ -271,5 +297,13 @@ fn prompts(server: &Server, detail: &DetailScreen, frame: &mut Frame, area: Rect
         }
         lines
     };
-    list(frame, area, &detail.prompts, prompts.len(), shown, about);
+    list(
+        model,
+        frame,
+        area,
+        &detail.prompts,
+        prompts.len(),
+        shown,
+        about,
+    );
 }

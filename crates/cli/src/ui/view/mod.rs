@@ -22,16 +22,17 @@ use super::doc::Tone;
 use super::input::{self, Action, Context};
 use super::model::actions::availability;
 use super::model::sharing::equivalent;
-use super::model::{MIN_SIZE, Model, Screen};
+use super::model::{Hit, MIN_SIZE, Model, Screen};
 use super::text;
-use paint::{fill, put, style};
+use paint::{fill, put, row, style};
 pub(super) use theme::Theme;
 
-/// The width of the list beside the detail.
-const LIST_WIDTH: u16 = 48;
+/// The narrowest and the widest list beside the detail.
+const LIST_WIDTH: (u16, u16) = (48, 84);
 
 /// Draws a frame.
 pub(super) fn draw(model: &Model, theme: Theme, frame: &mut Frame) {
+    model.hits.borrow_mut().clear();
     let area = frame.area();
     if model.is_too_small() {
         let (width, height) = MIN_SIZE;
@@ -60,18 +61,24 @@ pub(super) fn draw(model: &Model, theme: Theme, frame: &mut Frame) {
     theme.apply(frame.buffer_mut());
 }
 
+/// Remembers what a row shows, for the mouse.
+fn hit(model: &Model, area: Rect, y: u16, hit: Hit) {
+    model.hits.borrow_mut().push((row(area, y), hit));
+}
+
 fn screen(model: &Model, frame: &mut Frame, area: Rect) {
     let beside = model.is_wide() && matches!(model.screens.last(), None | Some(Screen::Detail(_)));
     match model.screens.last() {
         None if model.is_empty() => welcome::draw(model, frame, area),
         None | Some(Screen::Detail(_)) if beside => {
+            let list = (area.width * 2 / 5).clamp(LIST_WIDTH.0, LIST_WIDTH.1);
             let left = Rect {
-                width: LIST_WIDTH,
+                width: list,
                 ..area
             };
             servers::draw(model, frame, left);
             let line = Rect {
-                x: area.x + LIST_WIDTH,
+                x: area.x + list,
                 width: 1,
                 ..area
             };
@@ -79,8 +86,8 @@ fn screen(model: &Model, frame: &mut Frame, area: Rect) {
                 put(frame, line, y, &[Span::styled("│", style(Tone::Dim))]);
             }
             let right = Rect {
-                x: area.x + LIST_WIDTH + 1,
-                width: area.width - LIST_WIDTH - 1,
+                x: area.x + list + 1,
+                width: area.width - list - 1,
                 ..area
             };
             detail::draw(model, frame, right);

@@ -4,11 +4,12 @@ use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::Span;
 
+use super::hit;
 use super::paint::{put, put_selected, style};
 use crate::output::name;
 use crate::ui::data::{Server, Status};
 use crate::ui::doc::Tone;
-use crate::ui::model::Model;
+use crate::ui::model::{Hit, Model};
 use crate::ui::text;
 
 /// How often a lost connection is made anew, as the host does it.
@@ -88,6 +89,7 @@ pub(super) fn draw(model: &Model, frame: &mut Frame, area: Rect) {
                     continue;
                 };
                 let is_selected = *at == model.list.at;
+                hit(model, area, y, Hit::Server(*at));
                 let spans = server_row(model, server, is_selected, names, area.width);
                 if is_selected && model.screens.is_empty() {
                     put_selected(frame, area, y, &spans);

@@ -428,3 +428,31 @@ fn only_visible_rows_of_a_long_list_are_formatted() {
     );
     assert!(screen_with(&model, THEME).contains("5000 of 5000"));
 }
+
+#[test]
+fn the_mouse_chooses_rows_and_tabs() {
+    use crossterm::event::{KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
+
+    let mut model = model(80, 24);
+    let click = |model: &mut Model, part: &str| {
+        let screen = screen_with(model, THEME);
+        let mut rows = screen.lines().enumerate();
+        let (row, line) = rows.find(|(_, line)| line.contains(part)).unwrap();
+        let column = crate::ui::text::width(&line[..line.find(part).unwrap()]) + 1;
+        let event = MouseEvent {
+            kind: MouseEventKind::Down(MouseButton::Left),
+            column: u16::try_from(column).unwrap(),
+            row: u16::try_from(row).unwrap(),
+            modifiers: KeyModifiers::NONE,
+        };
+        send(model, Msg::Mouse(event));
+    };
+    click(&mut model, "✓ github");
+    assert!(screen_with(&model, THEME).contains("▸✓ github"));
+    click(&mut model, "▸✓ github");
+    click(&mut model, "Tools 4");
+    click(&mut model, "delete_repo");
+    assert!(screen_with(&model, THEME).contains("▸! delete_repo"));
+    click(&mut model, "delete_repo");
+    assert!(screen_with(&model, THEME).contains("github/delete_repo"));
+}
