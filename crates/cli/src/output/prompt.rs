@@ -19,9 +19,9 @@ use tui_input::backend::crossterm::EventHandler;
 use tui_input::{Input, InputRequest};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
+use super::inline;
 use super::live::{Hold, hold_status_lines};
 use super::style::Stream;
-use super::inline;
 
 /// How often a prompt checks whether it was stopped.
 const POLL: Duration = Duration::from_millis(50);

@@ -111,7 +111,8 @@ pub(crate) fn is_utf8() -> bool {
             .iter()
             .filter_map(std::env::var_os)
             .find(|value| !value.is_empty());
-        cfg!(windows) || set.is_some_and(|locale| names_utf8(&locale.to_string_lossy()))
+        cfg!(any(windows, target_os = "macos"))
+            || set.is_some_and(|locale| names_utf8(&locale.to_string_lossy()))
     })
 }
 

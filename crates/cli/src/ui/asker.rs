@@ -100,11 +100,16 @@ impl Elicit for Asker {
                 client,
                 message,
                 ask,
+                repeats_call,
                 ..
             } = elicitation;
             let ask = match ask {
                 elicit::Ask::Form(form) => Ask::Form { message, form },
-                elicit::Ask::Url(url) => Ask::Url { message, url },
+                elicit::Ask::Url(url) => Ask::Url {
+                    message,
+                    url,
+                    repeats_call,
+                },
                 _ => return ElicitAnswer::Cancel,
             };
             let client = client.map(|client| client.to_string());
@@ -157,6 +162,7 @@ fn reason(question: &PermissionQuestion) -> Vec<DocLine> {
                 "The rule {} asks before each call.",
                 text::line(rule)
             )),
+            AskReason::Hook(reason) => DocLine::own(format!("A hook asks: {}", text::line(reason))),
             AskReason::Changed(change) => DocLine::own(text::line(&change.to_string())),
             _ => DocLine::own("The tool needs your permission."),
         }

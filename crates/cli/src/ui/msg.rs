@@ -92,6 +92,8 @@ pub(super) enum Ask {
     Url {
         message: String,
         url: String,
+        /// Whether to answer when the user has finished there, or when the page is open.
+        repeats_call: bool,
     },
     Permission {
         reason: Vec<DocLine>,

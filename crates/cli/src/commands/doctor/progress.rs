@@ -29,12 +29,16 @@ impl Progress {
 
     /// Shows the step that a server is at.
     pub(super) fn show(&self, server: &str, step: StepName) {
-        self.change(|steps| drop(steps.insert(server.to_owned(), step)));
+        self.change(|steps| {
+            steps.insert(server.to_owned(), step);
+        });
     }
 
     /// Removes the line of a server.
     pub(super) fn finish(&self, server: &str) {
-        self.change(|steps| drop(steps.remove(server)));
+        self.change(|steps| {
+            steps.remove(server);
+        });
     }
 
     /// Removes all lines.

@@ -46,21 +46,31 @@ pub(super) fn answer_question(model: &mut Model, choice: Choice) -> Vec<Effect> 
         return Vec::new();
     };
     let page = match &question.kind {
-        Kind::Page { url, .. } => Some(url.clone()),
+        Kind::Page {
+            url, repeats_call, ..
+        } => Some((url.clone(), *repeats_call)),
         _ => None,
     };
-    if let (Choice::CopyUrl, Some(url)) = (choice, &page) {
+    if let (Choice::CopyUrl, Some((url, _))) = (choice, &page) {
         let effect = Effect::Copy(url.clone());
         model.notify("copied the URL", Tone::Dim);
         return vec![effect];
     }
-    if let (Choice::OpenPage, Some(url)) = (choice, &page) {
-        question.wait_for_visit();
-        return vec![Effect::OpenUrl(task, url.clone())];
+    let mut effects = Vec::new();
+    let mut choice = choice;
+    if let (Choice::OpenPage, Some((url, repeats_call))) = (choice, page) {
+        effects.push(Effect::OpenUrl(task, url));
+        if repeats_call {
+            question.wait_for_visit();
+            return effects;
+        }
+        // The server itself waits until the user has finished.
+        choice = Choice::Finished;
     }
     let Some(answer) = dialog::answer(question, choice) else {
-        return Vec::new();
+        return effects;
     };
     model.questions.pop_front();
-    vec![Effect::Answer(id, answer)]
+    effects.push(Effect::Answer(id, answer));
+    effects
 }

@@ -78,6 +78,8 @@ pub(in crate::ui) enum Kind {
     Page {
         id: u64,
         url: String,
+        /// Whether to answer when the user has finished there, or when the page is open.
+        repeats_call: bool,
     },
     Permission {
         id: u64,
@@ -160,7 +162,11 @@ impl Dialog {
                 dialog.button = (!has_fields).then_some(0);
                 dialog
             }
-            Ask::Url { message, url } => {
+            Ask::Url {
+                message,
+                url,
+                repeats_call,
+            } => {
                 lines.extend(DocLine::foreign(&message));
                 lines.push(DocLine::own(""));
                 let (host, usable) = host_of(&url);
@@ -172,7 +178,16 @@ impl Dialog {
                     buttons.push(Choice::OpenPage);
                 }
                 buttons.push(Choice::CopyUrl);
-                Self::new(title, lines, &buttons, Kind::Page { id, url })
+                Self::new(
+                    title,
+                    lines,
+                    &buttons,
+                    Kind::Page {
+                        id,
+                        url,
+                        repeats_call,
+                    },
+                )
             }
             Ask::Permission { reason, always } => {
                 lines.extend(reason);

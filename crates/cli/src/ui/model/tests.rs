@@ -205,21 +205,45 @@ fn questions_queue_up_and_are_withdrawn() {
     assert_eq!(model.context(), Context::Servers);
 }
 
+/// Asks for a visit to a page.
+fn ask_for_page(model: &mut Model, repeats_call: bool) {
+    let ask = Ask::Url {
+        message: "Go".to_owned(),
+        url: "https://x.example/grant".to_owned(),
+        repeats_call,
+    };
+    let question = Question {
+        id: 6,
+        server: "s".to_owned(),
+        call: None,
+        client: None,
+        ask,
+    };
+    send(model, Msg::Question(Box::new(question)));
+}
+
+#[test]
+fn a_page_is_answered_when_it_opens_if_the_server_waits_itself() {
+    let mut model = model(80, 24);
+    ask_for_page(&mut model, false);
+    let effects = press(&mut model, "⇥⇥⏎");
+    assert!(
+        matches!(
+            &effects[..],
+            [
+                Effect::OpenUrl(..),
+                Effect::Answer(6, Answer::Elicit(ElicitAnswer::Accept(_)))
+            ]
+        ),
+        "{effects:?}"
+    );
+    assert_eq!(model.context(), Context::Servers);
+}
+
 #[test]
 fn a_page_is_answered_when_the_visit_is_over() {
     let mut model = model(80, 24);
-    let url = "https://x.example/grant".to_owned();
-    let message = "Go".to_owned();
-    send(
-        &mut model,
-        Msg::Question(Box::new(Question {
-            id: 6,
-            server: "s".to_owned(),
-            call: None,
-            client: None,
-            ask: Ask::Url { message, url },
-        })),
-    );
+    ask_for_page(&mut model, true);
     assert_eq!(
         shown(&press(&mut model, "⇥⇥⏎")),
         ["open https://x.example/grant"]

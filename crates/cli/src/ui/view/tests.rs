@@ -290,7 +290,17 @@ fn elicitation_of_a_page() {
     check("page", |model| {
         let url = "https://accounts.example:8443/grant?state=1".to_owned();
         let message = "Please grant access".to_owned();
-        send(model, question(1, Ask::Url { message, url }));
+        send(
+            model,
+            question(
+                1,
+                Ask::Url {
+                    message,
+                    url,
+                    repeats_call: true,
+                },
+            ),
+        );
         model.now += Duration::from_secs(3);
     });
 }

@@ -5,7 +5,8 @@
 
 use ratatui::buffer::Buffer;
 use ratatui::style::Color;
-use trunkline_config::env_vars;
+
+use crate::output::{Stream, is_utf8};
 
 /// What the terminal can show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,13 +16,11 @@ pub(in crate::ui) struct Theme {
 }
 
 impl Theme {
-    /// Reads `NO_COLOR` and the locale.
+    /// Decides as the command line does: `--color`, `NO_COLOR` and the locale.
     pub(in crate::ui) fn from_env() -> Self {
-        let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-        let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set);
         Self {
-            colour: set(env_vars::NO_COLOR).is_none(),
-            unicode: is_utf8(locale.as_deref()),
+            colour: Stream::Out.is_coloured(),
+            unicode: is_utf8(),
         }
     }
 
@@ -41,15 +40,6 @@ impl Theme {
             }
         }
     }
-}
-
-/// Returns whether a locale is UTF-8. macOS and Windows are, whatever they say.
-fn is_utf8(locale: Option<&str>) -> bool {
-    if cfg!(any(windows, target_os = "macos")) {
-        return true;
-    }
-    let locale = locale.unwrap_or_default().to_ascii_lowercase();
-    locale.contains("utf-8") || locale.contains("utf8")
 }
 
 /// Returns the ASCII sign for one of our signs, or `?` for other text.
@@ -92,20 +82,5 @@ mod tests {
         assert_eq!(text, "x a? ?.   ");
         assert!(buffer.content.iter().all(|cell| cell.fg == Color::Reset));
         assert!(buffer.content[0].modifier.contains(Modifier::REVERSED));
-    }
-
-    #[test]
-    fn the_locale_decides() {
-        for (locale, expected) in [
-            (Some("en_US.UTF-8"), true),
-            (Some("C.utf8"), true),
-            (Some("C"), false),
-            (Some("de_DE.ISO-8859-1"), false),
-            (None, false),
-        ] {
-            if cfg!(target_os = "linux") {
-                assert_eq!(is_utf8(locale), expected, "{locale:?}");
-            }
-        }
     }
 }

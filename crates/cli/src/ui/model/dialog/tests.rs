@@ -27,6 +27,7 @@ fn url_question(url: &str) -> Dialog {
         ask: Ask::Url {
             message: "Please visit".to_owned(),
             url: url.to_owned(),
+            repeats_call: true,
         },
     })
 }
