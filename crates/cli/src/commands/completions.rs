@@ -105,15 +105,13 @@ fn uninstall(file: &Path) -> Result<bool, Problem> {
     Ok(true)
 }
 
-fn report(
-    args: &CompletionsArgs,
-    shell: Shell,
-    file: &Path,
-    changed: bool,
-    as_json: bool,
-) -> Exit {
+fn report(args: &CompletionsArgs, shell: Shell, file: &Path, changed: bool, as_json: bool) -> Exit {
     if as_json {
-        let key = if args.install { "installed" } else { "uninstalled" };
+        let key = if args.install {
+            "installed"
+        } else {
+            "uninstalled"
+        };
         output::json(&json!({key: shell.name(), "file": file, "changed": changed}));
         return Exit::Done;
     }

@@ -24,8 +24,8 @@ pub(crate) fn run(out: Option<&Path>, as_json: bool) -> Exit {
             }
         };
     };
-    let written = std::fs::create_dir_all(out)
-        .and_then(|()| clap_mangen::generate_to(command, out));
+    let written =
+        std::fs::create_dir_all(out).and_then(|()| clap_mangen::generate_to(command, out));
     if let Err(error) = written {
         let what = format!("cannot write to {}: {error}", out.display());
         output::error(&what, Some("choose a directory that you can write to"));

@@ -58,10 +58,13 @@ fn respond(request: &Request) -> String {
         cwd.as_deref(),
     );
     let mut lines = String::new();
-    let plain = found.unwrap_or_default().into_iter().filter_map(|candidate| {
-        let value = candidate.get_value().to_str()?.to_owned();
-        is_plain(&value).then(|| (value, help(&candidate)))
-    });
+    let plain = found
+        .unwrap_or_default()
+        .into_iter()
+        .filter_map(|candidate| {
+            let value = candidate.get_value().to_str()?.to_owned();
+            is_plain(&value).then(|| (value, help(&candidate)))
+        });
     for (value, help) in plain.take(MAX_CANDIDATES) {
         if let Some(line) = request.line(&value, &help) {
             lines += &line;
@@ -109,7 +112,10 @@ fn help(candidate: &CompletionCandidate) -> String {
     let text = text.unwrap_or_default();
     let line = text.lines().next().unwrap_or_default();
     let is_plain = |c: char| c.is_alphanumeric() || " .,-_/()".contains(c);
-    let words: String = line.chars().map(|c| if is_plain(c) { c } else { ' ' }).collect();
+    let words: String = line
+        .chars()
+        .map(|c| if is_plain(c) { c } else { ' ' })
+        .collect();
     let words: Vec<&str> = words.split_whitespace().collect();
     words.join(" ").chars().take(MAX_HELP).collect()
 }
@@ -134,9 +140,33 @@ mod tests {
             assert!(is_plain(plain) && is_plain_name(plain), "{plain}");
         }
         for odd in [
-            "", "a b", "a'b", "a\"b", "$(x)", "`x`", "a;b", "a|b", "a&b", "a\nb", "a\tb", "~root",
-            "a*", "a?", "[a]", "{a,b}", "a\\b", "\u{1b}[2J", "!1", "#x", "=ls", "<x", ">x", "a\u{202e}b",
-            "\u{200b}", "$x", "^a",
+            "",
+            "a b",
+            "a'b",
+            "a\"b",
+            "$(x)",
+            "`x`",
+            "a;b",
+            "a|b",
+            "a&b",
+            "a\nb",
+            "a\tb",
+            "~root",
+            "a*",
+            "a?",
+            "[a]",
+            "{a,b}",
+            "a\\b",
+            "\u{1b}[2J",
+            "!1",
+            "#x",
+            "=ls",
+            "<x",
+            ">x",
+            "a\u{202e}b",
+            "\u{200b}",
+            "$x",
+            "^a",
         ] {
             assert!(!is_plain(odd), "{odd:?}");
         }

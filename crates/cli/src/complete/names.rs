@@ -95,7 +95,9 @@ impl Source {
             }
             (Kind::Call, [server, tool, given @ ..]) => {
                 let catalog = self.catalog(server);
-                catalog.map_or_else(Vec::new, |catalog| tool_arguments(&catalog, tool, given, current))
+                catalog.map_or_else(Vec::new, |catalog| {
+                    tool_arguments(&catalog, tool, given, current)
+                })
             }
             (Kind::Read | Kind::Prompt, []) => self.servers(),
             (Kind::Read, [server]) => self.resources(server),
@@ -105,7 +107,8 @@ impl Source {
             }
             _ => Vec::new(),
         };
-        let begins = |(name, _): &(String, String)| name.starts_with(current) && is_plain_name(name);
+        let begins =
+            |(name, _): &(String, String)| name.starts_with(current) && is_plain_name(name);
         let found = found.into_iter().filter(begins);
         found
             .map(|(name, help)| {
@@ -144,7 +147,9 @@ impl Source {
         }
         let catalogs = self.load().into_iter().filter_map(|server| stored(&server));
         let tools = catalogs.flat_map(|catalog| catalog.tools().to_vec());
-        tools.map(|tool| (tool.name.clone(), tool.description.to_string())).collect()
+        tools
+            .map(|tool| (tool.name.clone(), tool.description.to_string()))
+            .collect()
     }
 
     /// Returns the stored catalog of a server.
@@ -157,13 +162,17 @@ impl Source {
     fn tools(&self, server: &str) -> Vec<(String, String)> {
         let catalog = self.catalog(server).unwrap_or_default();
         let tools = catalog.tools().iter();
-        tools.map(|tool| (tool.tool.name.to_string(), tool.description.to_string())).collect()
+        tools
+            .map(|tool| (tool.tool.name.to_string(), tool.description.to_string()))
+            .collect()
     }
 
     fn resources(&self, server: &str) -> Vec<(String, String)> {
         let catalog = self.catalog(server).unwrap_or_default();
         let resources = catalog.resources.iter();
-        resources.map(|resource| (resource.uri.to_string(), resource.name.to_string())).collect()
+        resources
+            .map(|resource| (resource.uri.to_string(), resource.name.to_string()))
+            .collect()
     }
 
     fn prompts(&self, server: &str) -> Vec<(String, String)> {
@@ -177,16 +186,28 @@ impl Source {
             .collect()
     }
 
-    fn prompt_arguments(&self, server: &str, prompt: &str, given: &[&str]) -> Vec<(String, String)> {
+    fn prompt_arguments(
+        &self,
+        server: &str,
+        prompt: &str,
+        given: &[&str],
+    ) -> Vec<(String, String)> {
         let catalog = self.catalog(server).unwrap_or_default();
         let mut prompts = catalog.prompts.iter();
         let found = prompts.find(|known| *known.name == *prompt);
-        let arguments = found.and_then(|prompt| prompt.arguments()).unwrap_or_default();
+        let arguments = found
+            .and_then(|prompt| prompt.arguments())
+            .unwrap_or_default();
         let is_new = |name: &str| !given.iter().any(|word| key(word) == name);
-        let arguments = arguments.into_iter().filter(|argument| is_new(&argument.name));
+        let arguments = arguments
+            .into_iter()
+            .filter(|argument| is_new(&argument.name));
         arguments
             .map(|argument| {
-                (format!("{}=", argument.name), argument.description.unwrap_or_default())
+                (
+                    format!("{}=", argument.name),
+                    argument.description.unwrap_or_default(),
+                )
             })
             .collect()
     }
@@ -260,7 +281,10 @@ fn arguments_of(schema: &Value, given: &[&str], current: &str) -> Vec<(String, S
 fn values_of(schema: &Value) -> impl Iterator<Item = String> {
     let listed = schema["enum"].as_array().cloned().unwrap_or_default();
     let is_flag = schema["type"] == "boolean";
-    let flags = ["true", "false"].into_iter().filter(move |_| is_flag).map(str::to_owned);
+    let flags = ["true", "false"]
+        .into_iter()
+        .filter(move |_| is_flag)
+        .map(str::to_owned);
     let listed = listed.into_iter().filter_map(|value| match value {
         Value::String(text) => Some(text),
         Value::Number(number) => Some(number.to_string()),
@@ -319,7 +343,10 @@ mod tests {
         ] {
             let known = command.find_subcommand(sub).unwrap();
             let mut arguments = known.get_arguments();
-            assert!(arguments.any(|known| known.get_id() == argument), "{sub} {argument}");
+            assert!(
+                arguments.any(|known| known.get_id() == argument),
+                "{sub} {argument}"
+            );
             assert_eq!(Kind::of(sub, argument), Some(kind), "{sub} {argument}");
         }
         assert_eq!(Kind::of("add-json", "name"), None);
@@ -333,12 +360,21 @@ mod tests {
             "title": {"type": "string"},
         }});
         let names = |given: &[&str], current: &str| -> Vec<String> {
-            arguments_of(&schema, given, current).into_iter().map(|(name, _)| name).collect()
+            arguments_of(&schema, given, current)
+                .into_iter()
+                .map(|(name, _)| name)
+                .collect()
         };
         assert_eq!(names(&[], ""), ["state=", "draft=", "title="]);
         assert_eq!(names(&["state=open", "title:=1"], ""), ["draft="]);
         let values = names(&[], "state=o");
-        assert_eq!(values, ["state=open", "state=closed", "state=3", "draft=", "title="]);
-        assert_eq!(names(&["title=x", "state=x"], "draft="), ["draft=true", "draft=false"]);
+        assert_eq!(
+            values,
+            ["state=open", "state=closed", "state=3", "draft=", "title="]
+        );
+        assert_eq!(
+            names(&["title=x", "state=x"], "draft="),
+            ["draft=true", "draft=false"]
+        );
     }
 }

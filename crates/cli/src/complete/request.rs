@@ -66,7 +66,10 @@ impl Request {
         let current = self.words.last()?;
         let is_quoted = current.contains(['\'', '"', '\\', '$', '`']);
         // A word with spaces arrives as several words, so that their number means nothing.
-        let is_odd = self.words.iter().any(|word| word.contains(['\'', '"', '`']));
+        let is_odd = self
+            .words
+            .iter()
+            .any(|word| word.contains(['\'', '"', '`']));
         (self.words.len() > 1 && !is_quoted && !is_odd).then_some(self)
     }
 
@@ -97,16 +100,46 @@ mod tests {
     fn the_line_of_bash_is_split_into_whole_words() {
         for (line, words, candidate, shown) in [
             ("trunkline ca", &["trunkline", "ca"][..], "call", "call"),
-            ("trunkline call  s ", &["trunkline", "call", "s", ""], "echo", "echo"),
-            ("trunkline call s t key=va", &["trunkline", "call", "s", "t", "key=va"], "key=value", "value"),
-            ("trunkline read s file:///t", &["trunkline", "read", "s", "file:///t"], "file:///tmp", "///tmp"),
-            ("trunkline mcp get x", &["trunkline", "get", "x"], "xy", "xy"),
+            (
+                "trunkline call  s ",
+                &["trunkline", "call", "s", ""],
+                "echo",
+                "echo",
+            ),
+            (
+                "trunkline call s t key=va",
+                &["trunkline", "call", "s", "t", "key=va"],
+                "key=value",
+                "value",
+            ),
+            (
+                "trunkline read s file:///t",
+                &["trunkline", "read", "s", "file:///t"],
+                "file:///tmp",
+                "///tmp",
+            ),
+            (
+                "trunkline mcp get x",
+                &["trunkline", "get", "x"],
+                "xy",
+                "xy",
+            ),
         ] {
             let request = Request::of_line(line, BREAKS).unwrap();
             assert_eq!(request.words, words);
-            assert_eq!(request.line(candidate, "help").as_deref(), Some(shown), "{line}");
+            assert_eq!(
+                request.line(candidate, "help").as_deref(),
+                Some(shown),
+                "{line}"
+            );
         }
-        for line in ["", "trunkline", "trunkline get 'a b", "trunkline get $X", "trunkline get \"a\" "] {
+        for line in [
+            "",
+            "trunkline",
+            "trunkline get 'a b",
+            "trunkline get $X",
+            "trunkline get \"a\" ",
+        ] {
             assert_eq!(Request::of_line(line, BREAKS), None, "{line}");
         }
         let request = Request::of_line("trunkline call s t key=va", " ").unwrap();

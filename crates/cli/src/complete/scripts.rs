@@ -103,13 +103,16 @@ impl Shell {
             let value = (places.var)(name).filter(|value| !value.is_empty());
             value.map(PathBuf::from).filter(|path| path.is_absolute())
         };
-        let under = |name: &str, default: &str| set(name).unwrap_or_else(|| places.home.join(default));
+        let under =
+            |name: &str, default: &str| set(name).unwrap_or_else(|| places.home.join(default));
         match self {
             Self::Bash => {
                 under("XDG_DATA_HOME", ".local/share").join("bash-completion/completions/trunkline")
             }
             Self::Zsh => under("ZDOTDIR", "").join(".zfunc/_trunkline"),
-            Self::Fish => under("XDG_CONFIG_HOME", ".config").join("fish/completions/trunkline.fish"),
+            Self::Fish => {
+                under("XDG_CONFIG_HOME", ".config").join("fish/completions/trunkline.fish")
+            }
         }
     }
 
@@ -144,7 +147,11 @@ mod tests {
                 "/h/.local/share/bash-completion/completions/trunkline",
                 "/set/XDG_DATA_HOME/bash-completion/completions/trunkline",
             ),
-            (Shell::Zsh, "/h/.zfunc/_trunkline", "/set/ZDOTDIR/.zfunc/_trunkline"),
+            (
+                Shell::Zsh,
+                "/h/.zfunc/_trunkline",
+                "/set/ZDOTDIR/.zfunc/_trunkline",
+            ),
             (
                 Shell::Fish,
                 "/h/.config/fish/completions/trunkline.fish",

@@ -147,18 +147,21 @@ impl Permit for Asker {
 
 /// Explains why the user is asked, with the arguments of the call.
 fn reason(question: &PermissionQuestion) -> Vec<DocLine> {
-    let mut lines = vec![match &question.reason {
-        AskReason::Destructive(rule) => DocLine::own(format!(
-            "The tool may destroy data, and the rule {} does not name it.",
-            text::line(rule)
-        )),
-        AskReason::Rule(rule) => {
-            DocLine::own(format!("The rule {} asks before each call.", text::line(rule)))
+    let mut lines = vec![
+        match &question.reason {
+            AskReason::Destructive(rule) => DocLine::own(format!(
+                "The tool may destroy data, and the rule {} does not name it.",
+                text::line(rule)
+            )),
+            AskReason::Rule(rule) => DocLine::own(format!(
+                "The rule {} asks before each call.",
+                text::line(rule)
+            )),
+            AskReason::Changed(change) => DocLine::own(text::line(&change.to_string())),
+            _ => DocLine::own("The tool needs your permission."),
         }
-        AskReason::Changed(change) => DocLine::own(text::line(&change.to_string())),
-        _ => DocLine::own("The tool needs your permission."),
-    }
-    .tone(Tone::Warn)];
+        .tone(Tone::Warn),
+    ];
     if let AskReason::Changed(change) = &question.reason {
         lines.extend(rendering::diff(&change.diff()));
     }
@@ -181,7 +184,9 @@ mod tests {
         let ask = |asker: &Asker| {
             let form = elicit::Form::default();
             let message = "?".to_owned();
-            asker.clone().ask("s".to_owned(), None, None, Ask::Form { message, form })
+            asker
+                .clone()
+                .ask("s".to_owned(), None, None, Ask::Form { message, form })
         };
         let answered = tokio::spawn(ask(&asker));
         let Some(Msg::Question(question)) = inbox.recv().await else {
@@ -189,7 +194,10 @@ mod tests {
         };
         asker.answer(question.id, Answer::Elicit(ElicitAnswer::Decline));
         let answer = answered.await.unwrap();
-        assert!(matches!(answer, Some(Answer::Elicit(ElicitAnswer::Decline))));
+        assert!(matches!(
+            answer,
+            Some(Answer::Elicit(ElicitAnswer::Decline))
+        ));
         assert!(inbox.is_empty(), "an answered question is not withdrawn");
 
         let dropped = tokio::spawn(ask(&asker));

@@ -175,7 +175,9 @@ impl Snapshot {
     /// Returns the server of this name that runs, otherwise any.
     pub(super) fn named(&self, name: &str) -> Option<&Server> {
         let named = || self.servers.iter().filter(|server| server.name() == name);
-        named().find(|server| server.runs()).or_else(|| named().next())
+        named()
+            .find(|server| server.runs())
+            .or_else(|| named().next())
     }
 }
 

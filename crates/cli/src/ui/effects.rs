@@ -359,7 +359,9 @@ async fn make(
         Subject::Resource(uri) => {
             let options = ReadOptions::new().on_progress(progress);
             let read = host.read_resource(&server, &uri, options);
-            until(cancelled, read).await.map(|read| (false, rendering::resource(&read)))
+            until(cancelled, read)
+                .await
+                .map(|read| (false, rendering::resource(&read)))
         }
         Subject::Template(template) => {
             let uri = match expand_template(&template, &words(&arguments)) {
@@ -368,14 +370,18 @@ async fn make(
             };
             let options = ReadOptions::new().on_progress(progress);
             let read = host.read_resource(&server, &uri, options);
-            until(cancelled, read).await.map(|read| (false, rendering::resource(&read)))
+            until(cancelled, read)
+                .await
+                .map(|read| (false, rendering::resource(&read)))
         }
         Subject::Prompt(prompt) => match host.prompt_of(&server, &prompt) {
             Ok(command) => {
                 let words = words(&arguments);
                 let options = ReadOptions::new().on_progress(progress);
                 let got = host.prompt_with(&command, &words, options);
-                until(cancelled, got).await.map(|got| (false, rendering::prompt(&got)))
+                until(cancelled, got)
+                    .await
+                    .map(|got| (false, rendering::prompt(&got)))
             }
             Err(error) => Err(Some(error)),
         },
@@ -427,5 +433,7 @@ fn words(arguments: &Map<String, Value>) -> Vec<(String, String)> {
         value => value.to_string(),
     };
     let words = arguments.iter();
-    words.map(|(name, value)| (name.clone(), text(value))).collect()
+    words
+        .map(|(name, value)| (name.clone(), text(value)))
+        .collect()
 }

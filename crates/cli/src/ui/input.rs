@@ -79,12 +79,7 @@ pub(super) struct Binding {
     pub(super) action: Action,
 }
 
-const fn key(
-    code: KeyCode,
-    shown: &'static str,
-    label: &'static str,
-    action: Action,
-) -> Binding {
+const fn key(code: KeyCode, shown: &'static str, label: &'static str, action: Action) -> Binding {
     Binding {
         code,
         modifiers: KeyModifiers::NONE,
@@ -219,15 +214,7 @@ pub(super) fn tables(context: Context) -> Vec<&'static [Binding]> {
         Context::Servers => vec![OPEN, SERVER, GLOBAL, MOVES, QUIT, ALWAYS],
         Context::Overview => vec![SERVER, TABS, GLOBAL, MOVES, CLOSE, ALWAYS],
         Context::Items => vec![OPEN, TABS, SERVER, GLOBAL, MOVES, CLOSE, ALWAYS],
-        Context::Log => vec![
-            &PROTOCOL[1..2],
-            TABS,
-            SERVER,
-            GLOBAL,
-            MOVES,
-            CLOSE,
-            ALWAYS,
-        ],
+        Context::Log => vec![&PROTOCOL[1..2], TABS, SERVER, GLOBAL, MOVES, CLOSE, ALWAYS],
         Context::Protocol => vec![PROTOCOL, TABS, GLOBAL, MOVES, CLOSE, ALWAYS],
         Context::Form => vec![FORM, ALWAYS],
         Context::Result => vec![RESULT, GLOBAL, MOVES, CLOSE, ALWAYS],
@@ -258,9 +245,9 @@ pub(super) fn action(context: Context, event: &KeyEvent) -> Option<Action> {
 pub(super) fn shown(context: Context) -> Vec<Binding> {
     let mut shown: Vec<Binding> = Vec::new();
     for binding in tables(context).into_iter().flatten() {
-        let is_known = shown.iter().any(|known| {
-            known.action == binding.action || known.shown == binding.shown
-        });
+        let is_known = shown
+            .iter()
+            .any(|known| known.action == binding.action || known.shown == binding.shown);
         if !binding.shown.is_empty() && !is_known {
             shown.push(*binding);
         }
@@ -277,12 +264,32 @@ mod tests {
         let shift = |c| KeyEvent::new(KeyCode::Char(c), KeyModifiers::SHIFT);
         let plain = |code| KeyEvent::from(code);
         for (context, event, expected) in [
-            (Context::Servers, plain(KeyCode::Char('r')), Some(Action::Reconnect)),
+            (
+                Context::Servers,
+                plain(KeyCode::Char('r')),
+                Some(Action::Reconnect),
+            ),
             (Context::Servers, shift('R'), Some(Action::ReconnectFailed)),
-            (Context::Servers, plain(KeyCode::Char('q')), Some(Action::Quit)),
-            (Context::Overview, plain(KeyCode::Char('q')), Some(Action::Back)),
-            (Context::Protocol, plain(KeyCode::Char('/')), Some(Action::Filter)),
-            (Context::Items, plain(KeyCode::Char('/')), Some(Action::Find)),
+            (
+                Context::Servers,
+                plain(KeyCode::Char('q')),
+                Some(Action::Quit),
+            ),
+            (
+                Context::Overview,
+                plain(KeyCode::Char('q')),
+                Some(Action::Back),
+            ),
+            (
+                Context::Protocol,
+                plain(KeyCode::Char('/')),
+                Some(Action::Filter),
+            ),
+            (
+                Context::Items,
+                plain(KeyCode::Char('/')),
+                Some(Action::Find),
+            ),
             (Context::Form, plain(KeyCode::Char('q')), None),
             (Context::Find, plain(KeyCode::Char('?')), None),
             (Context::Dialog, plain(KeyCode::Esc), None),

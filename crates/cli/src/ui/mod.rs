@@ -88,13 +88,7 @@ pub(crate) async fn run(config: &ConfigArgs, as_json: bool) -> Exit {
         let size = tui.size().unwrap_or((80, 24));
         let now = (Instant::now(), SystemTime::now());
         let model = Model::new(now, size, place(&cwd), program);
-        let effects = Effects::new(
-            host.clone(),
-            sender,
-            asker,
-            (layout, cwd),
-            session::logs(),
-        );
+        let effects = Effects::new(host.clone(), sender, asker, (layout, cwd), session::logs());
         let sources = Sources {
             input: read_input(),
             inbox,

@@ -85,9 +85,18 @@ pub(super) struct Question {
 
 #[derive(Debug)]
 pub(super) enum Ask {
-    Form { message: String, form: Form },
-    Url { message: String, url: String },
-    Permission { reason: Vec<DocLine>, always: Option<String> },
+    Form {
+        message: String,
+        form: Form,
+    },
+    Url {
+        message: String,
+        url: String,
+    },
+    Permission {
+        reason: Vec<DocLine>,
+        always: Option<String>,
+    },
 }
 
 /// The answer to a [`Question`].

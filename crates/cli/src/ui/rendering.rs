@@ -27,7 +27,8 @@ pub(super) fn output(output: &CallOutput) -> Vec<DocLine> {
     }
     let structured = output.structured_content.as_ref();
     if let Some(structured) = structured.and_then(|json| json.to_value().ok()) {
-        let same = |text: &String| serde_json::from_str::<Value>(text).ok().as_ref() == Some(&structured);
+        let same =
+            |text: &String| serde_json::from_str::<Value>(text).ok().as_ref() == Some(&structured);
         if !texts.iter().any(same) {
             lines.push(DocLine::own(""));
             lines.push(DocLine::heading("Structured content"));

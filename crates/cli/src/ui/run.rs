@@ -239,7 +239,11 @@ impl<S: Surface> Loop<'_, S> {
         let Some(wanted) = self.model.wanted_detail() else {
             return Ok(());
         };
-        let is_other = self.model.detail.as_ref().is_none_or(|(key, _)| *key != wanted);
+        let is_other = self
+            .model
+            .detail
+            .as_ref()
+            .is_none_or(|(key, _)| *key != wanted);
         let is_due = self.stale_detail && self.detail_read.elapsed() >= REREAD;
         if !is_other && !is_due {
             return Ok(());

@@ -51,9 +51,14 @@ impl Reader {
         let known = |name: &Arc<str>| servers.iter().any(|server| server.key.0 == *name);
         self.offers.retain(|name, _| known(name));
         servers.sort_by(|a, b| (rank(a.key.1), &a.key.0).cmp(&(rank(b.key.1), &b.key.0)));
-        let whole_files = set.diagnostics.iter().filter(|problem| problem.server.is_none());
+        let whole_files = set
+            .diagnostics
+            .iter()
+            .filter(|problem| problem.server.is_none());
         Snapshot {
-            problems: whole_files.map(|problem| inline(&problem.to_string())).collect(),
+            problems: whole_files
+                .map(|problem| inline(&problem.to_string()))
+                .collect(),
             servers,
             set,
         }
@@ -61,7 +66,10 @@ impl Reader {
 
     fn configured(&mut self, host: &Host, at: usize, configured: &ConfiguredServer) -> Server {
         let entry = &configured.entry;
-        let running = configured.status.may_run().then(|| host.server(&entry.name));
+        let running = configured
+            .status
+            .may_run()
+            .then(|| host.server(&entry.name));
         let running = running.flatten();
         let (status, cause) = match &running {
             Some(running) => connection(running),
@@ -77,7 +85,9 @@ impl Reader {
             transport,
             status,
             cause,
-            offers: running.map(|running| self.offers(&running)).unwrap_or_default(),
+            offers: running
+                .map(|running| self.offers(&running))
+                .unwrap_or_default(),
             takes_sign_in: server_config(entry).is_some(),
             entry: Some(at),
         }
@@ -229,12 +239,20 @@ pub(super) fn detail(host: &Host, snapshot: &Snapshot, key: &Key) -> Option<Deta
     let configured = server.entry.and_then(|at| snapshot.set.servers.get(at));
     let running = server.runs().then(|| host.server(server.name())).flatten();
     let mut lines = Vec::new();
-    state_lines(server, configured, running.as_deref(), &snapshot.set, &mut lines);
+    state_lines(
+        server,
+        configured,
+        running.as_deref(),
+        &snapshot.set,
+        &mut lines,
+    );
     if let Some(configured) = configured {
         config_lines(configured, &mut lines);
     }
     if server.takes_sign_in && running.is_some() {
-        let account = host.server_auth(server.name()).and_then(|auth| auth.listed_account());
+        let account = host
+            .server_auth(server.name())
+            .and_then(|auth| auth.listed_account());
         lines.push(match account {
             Some(account) => {
                 DocLine::field("signed in", accounts::describe(&account, SystemTime::now()))
@@ -300,7 +318,10 @@ fn config_lines(configured: &ConfiguredServer, lines: &mut Vec<DocLine>) {
             serde_json::Value::String(value) => value.clone(),
             value => value.to_string(),
         };
-        lines.push(DocLine::field("entry", format!("{}: {}", name(field), text::line(&value))));
+        lines.push(DocLine::field(
+            "entry",
+            format!("{}: {}", name(field), text::line(&value)),
+        ));
     }
 }
 
@@ -314,14 +335,26 @@ fn offer_lines(running: &ServerStatus, lines: &mut Vec<DocLine>) {
         State::NeedsAuth(failure) => failure.stderr.clone(),
         state => {
             let failure = state.failure();
-            failure.map(|failure| failure.stderr.clone()).unwrap_or_default()
+            failure
+                .map(|failure| failure.stderr.clone())
+                .unwrap_or_default()
         }
     };
     let mut offers = vec![text::count(catalog.tools().len(), "tool")];
-    offers.push(text::count(catalog.resources.len() + catalog.templates.len(), "resource"));
+    offers.push(text::count(
+        catalog.resources.len() + catalog.templates.len(),
+        "resource",
+    ));
     offers.push(text::count(catalog.prompts.len(), "prompt"));
-    let kept = if catalog.cached { " (from an earlier connection)" } else { "" };
-    lines.push(DocLine::field("offers", format!("{}{kept}", offers.join(", "))));
+    let kept = if catalog.cached {
+        " (from an earlier connection)"
+    } else {
+        ""
+    };
+    lines.push(DocLine::field(
+        "offers",
+        format!("{}{kept}", offers.join(", ")),
+    ));
     for note in catalog.notes.iter().chain(catalog.diagnostics.iter()) {
         lines.push(DocLine::field("note", inline(note)).tone(Tone::Warn));
     }
@@ -347,7 +380,10 @@ fn connected_lines(connected: &Connected, lines: &mut Vec<DocLine>) {
         lines.push(DocLine::field("server", shown));
     }
     let version = text::line(&identity.protocol_version);
-    lines.push(DocLine::field("protocol", format!("{version} ({})", connected.era())));
+    lines.push(DocLine::field(
+        "protocol",
+        format!("{version} ({})", connected.era()),
+    ));
     let capabilities = &identity.capabilities;
     let all = [
         (capabilities.tools, "tools"),
@@ -357,9 +393,16 @@ fn connected_lines(connected: &Connected, lines: &mut Vec<DocLine>) {
         (capabilities.completions, "completions"),
         (capabilities.tasks, "tasks"),
         (capabilities.skills, "skills"),
-        (capabilities.list_changed.iter().any(|on| *on), "list changes"),
+        (
+            capabilities.list_changed.iter().any(|on| *on),
+            "list changes",
+        ),
     ];
-    let offered: Vec<&str> = all.iter().filter(|(on, _)| *on).map(|(_, name)| *name).collect();
+    let offered: Vec<&str> = all
+        .iter()
+        .filter(|(on, _)| *on)
+        .map(|(_, name)| *name)
+        .collect();
     let offered = if offered.is_empty() {
         "none".to_owned()
     } else {

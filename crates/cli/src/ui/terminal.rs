@@ -134,7 +134,8 @@ impl Surface for Tui {
     fn draw(&mut self, model: &Model) -> io::Result<()> {
         queue!(self.terminal.backend_mut(), BeginSynchronizedUpdate)?;
         let theme = self.theme;
-        self.terminal.draw(|frame| view::draw(model, theme, frame))?;
+        self.terminal
+            .draw(|frame| view::draw(model, theme, frame))?;
         execute!(self.terminal.backend_mut(), EndSynchronizedUpdate)
     }
 

@@ -97,7 +97,11 @@ pub(super) fn wrap(text: &str, room: usize) -> Vec<String> {
         let at = space
             .filter(|at| *at * 3 > end || rest[end..].starts_with(' '))
             .unwrap_or(end);
-        let at = if rest[end..].starts_with(' ') { end } else { at };
+        let at = if rest[end..].starts_with(' ') {
+            end
+        } else {
+            at
+        };
         let at = at.max(rest.chars().next().map_or(1, char::len_utf8));
         rows.push(rest[..at].trim_end().to_owned());
         rest = rest[at..].trim_start_matches(' ');

@@ -36,7 +36,8 @@ fn script() -> Script {
 /// A lab with one server, its catalog stored, and the bash script.
 fn lab() -> Lab {
     let lab = Lab::new();
-    let mut servers = json!({"github": lab.scratch.entry("github", &script()), "gitlab": {"command": "no-such"}});
+    let mut servers =
+        json!({"github": lab.scratch.entry("github", &script()), "gitlab": {"command": "no-such"}});
     for name in HOSTILE {
         servers[name] = json!({"command": "no-such"});
     }
@@ -73,7 +74,11 @@ fn complete(lab: &Lab, line: &str) -> Vec<String> {
         .env("HOME", lab.scratch.home())
         .current_dir(lab.scratch.path());
     let output = command.output().unwrap();
-    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.stderr.is_empty(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     let text = String::from_utf8(output.stdout).unwrap();
     text.split_terminator('\0').map(str::to_owned).collect()
 }
@@ -87,12 +92,27 @@ fn names_come_from_the_configuration_and_stored_catalogs() {
         ("trunkline mcp get gith", &["github"]),
         ("trunkline --json tools github create_p", &["create_pull"]),
         ("trunkline call gith", &["github"]),
-        ("trunkline call github create_", &["create_issue", "create_pull"]),
-        ("trunkline call --timeout 5 github create_i", &["create_issue"]),
-        ("trunkline call mcp__github__create_i", &["mcp__github__create_issue"]),
+        (
+            "trunkline call github create_",
+            &["create_issue", "create_pull"],
+        ),
+        (
+            "trunkline call --timeout 5 github create_i",
+            &["create_issue"],
+        ),
+        (
+            "trunkline call mcp__github__create_i",
+            &["mcp__github__create_issue"],
+        ),
         ("trunkline call github create_issue st", &["state="]),
-        ("trunkline call github create_issue state=", &["open", "closed"]),
-        ("trunkline call mcp__github__create_issue draft=t", &["true"]),
+        (
+            "trunkline call github create_issue state=",
+            &["open", "closed"],
+        ),
+        (
+            "trunkline call mcp__github__create_issue draft=t",
+            &["true"],
+        ),
         ("trunkline call github create_issue state=open st", &[]),
         ("trunkline doc", &["doctor"]),
         ("trunkline doctor --dry", &["--dry-run"]),
@@ -122,7 +142,10 @@ fn nothing_that_a_shell_interprets_is_offered() {
             let is_plain = |c: char| c.is_alphanumeric() || "_-.:/@%+,=".contains(c);
             assert!(reply.chars().all(is_plain), "{line}: {reply:?}");
             let is_option = reply.starts_with('-') && reply != "--accept-changes";
-            assert!(!reply.starts_with('-') || is_option || line.ends_with("get "), "{reply}");
+            assert!(
+                !reply.starts_with('-') || is_option || line.ends_with("get "),
+                "{reply}"
+            );
         }
     }
     assert!(!lab.at("pwned").exists());
@@ -131,17 +154,21 @@ fn nothing_that_a_shell_interprets_is_offered() {
 #[test]
 fn a_script_is_installed_and_removed() {
     let lab = Lab::new();
-    let run = |words: &[&str]| -> Run {
-        lab.finish(lab.bare(words).env("SHELL", "/usr/bin/fish"))
-    };
+    let run = |words: &[&str]| -> Run { lab.finish(lab.bare(words).env("SHELL", "/usr/bin/fish")) };
     for (shell, file) in [
-        ("bash", "home/.local/share/bash-completion/completions/trunkline"),
+        (
+            "bash",
+            "home/.local/share/bash-completion/completions/trunkline",
+        ),
         ("zsh", "home/.zfunc/_trunkline"),
         ("fish", "home/.config/fish/completions/trunkline.fish"),
     ] {
         let installed = run(&["completions", "--install", shell]);
         assert_eq!(installed.code, Some(0), "{installed:#?}");
-        assert!(installed.out.contains(&format!("[DIR]/{file}")), "{installed:#?}");
+        assert!(
+            installed.out.contains(&format!("[DIR]/{file}")),
+            "{installed:#?}"
+        );
         assert!(installed.err.starts_with("next: "), "{installed:#?}");
         let printed = run(&["completions", shell]);
         assert_eq!(lab.scratch.read(file), printed.out);
@@ -159,7 +186,10 @@ fn a_script_is_installed_and_removed() {
     }
     // The user's shell by default.
     assert_eq!(run(&["completions", "--install"]).code, Some(0));
-    assert!(lab.at("home/.config/fish/completions/trunkline.fish").exists());
+    assert!(
+        lab.at("home/.config/fish/completions/trunkline.fish")
+            .exists()
+    );
     let unknown = lab.plainly(&["completions", "--install"]);
     assert_eq!(unknown.code, Some(2), "{unknown:#?}");
     // Other shells get commands and options.
@@ -171,10 +201,16 @@ fn manual_pages_cover_every_command() {
     let lab = Lab::new();
     let page = lab.plainly(&["man"]);
     assert_eq!(page.code, Some(0), "{page:#?}");
-    assert!(page.out.starts_with(".ie") && page.out.contains("trunkline"), "{page:#?}");
+    assert!(
+        page.out.starts_with(".ie") && page.out.contains("trunkline"),
+        "{page:#?}"
+    );
     let run = lab.plainly(&["man", "--out", "pages"]);
     assert_eq!(run.code, Some(0), "{run:#?}");
     for name in ["trunkline.1", "trunkline-doctor.1", "trunkline-call.1"] {
-        assert!(lab.scratch.read(format!("pages/{name}")).contains(".TH"), "{name}");
+        assert!(
+            lab.scratch.read(format!("pages/{name}")).contains(".TH"),
+            "{name}"
+        );
     }
 }

@@ -57,17 +57,37 @@ fn healthy_servers_take_one_line_each() {
     assert!(lines[0].starts_with("+ one  1 tool, "), "{run:#?}");
     assert_eq!(lines[2], "2 ok");
     let verbose = lab.run(&["doctor", "one", "-v"]);
-    for step in ["config", "policy", "approval", "program", "handshake", "lists"] {
-        assert!(verbose.out.contains(&format!("    + {step}")), "{verbose:#?}");
+    for step in [
+        "config",
+        "policy",
+        "approval",
+        "program",
+        "handshake",
+        "lists",
+    ] {
+        assert!(
+            verbose.out.contains(&format!("    + {step}")),
+            "{verbose:#?}"
+        );
     }
     assert!(!verbose.out.contains("two"), "{verbose:#?}");
     let document = lab.run(&["doctor", "--json"]).json();
     assert_eq!(document["ok"], true);
     let steps = document["servers"][0]["steps"].as_array().unwrap();
-    let names: Vec<_> = steps.iter().map(|step| step["name"].as_str().unwrap()).collect();
+    let names: Vec<_> = steps
+        .iter()
+        .map(|step| step["name"].as_str().unwrap())
+        .collect();
     assert_eq!(
         names,
-        ["config", "policy", "approval", "program", "handshake", "lists"]
+        [
+            "config",
+            "policy",
+            "approval",
+            "program",
+            "handshake",
+            "lists"
+        ]
     );
 }
 
@@ -79,7 +99,11 @@ fn causes_of_programs_are_named() {
         "bin/npx",
         "#!/bin/sh\necho 'Need to install the following packages: pkg' >&2\necho 'Ok to proceed? (y)' >&2\nexec cat >/dev/null\n",
     );
-    let nvm = program(&lab, "home/.nvm/versions/node/v22.1.0/bin/my-mcp", "#!/bin/sh\n");
+    let nvm = program(
+        &lab,
+        "home/.nvm/versions/node/v22.1.0/bin/my-mcp",
+        "#!/bin/sh\n",
+    );
     program(&lab, "no-interpreter", "#!/no/such/interpreter\n");
     program(&lab, "bare.py", "print(1)\n");
     let locked = lab.scratch.write("locked", "#!/bin/sh\n");
@@ -106,41 +130,118 @@ fn causes_of_programs_are_named() {
     );
     let run = lab.plainly(&["doctor", "--json"]);
     for (server, step, cause, fix) in [
-        ("elsewhere", "program", "program-elsewhere", "trunkline edit elsewhere --command "),
-        ("missing", "program", "program-not-found", "trunkline edit missing --command PATH"),
-        ("line", "program", "command-line", "trunkline edit line -- npx -y pkg"),
-        ("interpreter", "program", "interpreter-missing", "install /no/such/interpreter"),
-        ("bare", "program", "no-shebang", "trunkline edit bare -- python3 [DIR]/bare.py x"),
-        ("locked", "program", "not-executable", "chmod u+x [DIR]/locked"),
-        ("nowhere", "program", "no-directory", "trunkline edit nowhere --cwd DIR"),
-        ("prompt", "handshake", "npx-prompt", "trunkline edit prompt -- [DIR]/bin/npx -y pkg"),
-        ("variable", "handshake", "missing-variable", "trunkline edit variable -e API_KEY=VALUE"),
+        (
+            "elsewhere",
+            "program",
+            "program-elsewhere",
+            "trunkline edit elsewhere --command ",
+        ),
+        (
+            "missing",
+            "program",
+            "program-not-found",
+            "trunkline edit missing --command PATH",
+        ),
+        (
+            "line",
+            "program",
+            "command-line",
+            "trunkline edit line -- npx -y pkg",
+        ),
+        (
+            "interpreter",
+            "program",
+            "interpreter-missing",
+            "install /no/such/interpreter",
+        ),
+        (
+            "bare",
+            "program",
+            "no-shebang",
+            "trunkline edit bare -- python3 [DIR]/bare.py x",
+        ),
+        (
+            "locked",
+            "program",
+            "not-executable",
+            "chmod u+x [DIR]/locked",
+        ),
+        (
+            "nowhere",
+            "program",
+            "no-directory",
+            "trunkline edit nowhere --cwd DIR",
+        ),
+        (
+            "prompt",
+            "handshake",
+            "npx-prompt",
+            "trunkline edit prompt -- [DIR]/bin/npx -y pkg",
+        ),
+        (
+            "variable",
+            "handshake",
+            "missing-variable",
+            "trunkline edit variable -e API_KEY=VALUE",
+        ),
         ("package", "handshake", "package-not-found", "CORRECT-NAME"),
         ("node", "handshake", "node-too-old", "nvm install 20"),
-        ("docker", "handshake", "docker-not-running", "systemctl start docker"),
-        ("usage", "handshake", "usage", "trunkline edit usage -- sh ARGS"),
-        ("banner", "handshake", "stdout-text", "trunkline edit banner --arg OPTION"),
+        (
+            "docker",
+            "handshake",
+            "docker-not-running",
+            "systemctl start docker",
+        ),
+        (
+            "usage",
+            "handshake",
+            "usage",
+            "trunkline edit usage -- sh ARGS",
+        ),
+        (
+            "banner",
+            "handshake",
+            "stdout-text",
+            "trunkline edit banner --arg OPTION",
+        ),
         ("crash", "handshake", "exits", "run it in a terminal"),
     ] {
         is_diagnosed(&run, server, step, cause, fix);
     }
     let found = report(&run, "elsewhere");
-    assert!(found["fix"].as_str().unwrap().contains("[DIR]/home/.nvm/versions/node/v22.1.0/bin/my-mcp"));
+    assert!(
+        found["fix"]
+            .as_str()
+            .unwrap()
+            .contains("[DIR]/home/.nvm/versions/node/v22.1.0/bin/my-mcp")
+    );
     assert!(nvm.exists());
     // The first failing server by name decides.
     assert_eq!(run.code, Some(6), "banner has no answer in time: {run:#?}");
     // The exit status and the lines of stderr are the evidence.
     let steps = report(&run, "crash")["steps"].clone();
     let evidence = steps.as_array().unwrap().last().unwrap()["evidence"].to_string();
-    assert!(evidence.contains("status 139") && evidence.contains("Segmentation fault"), "{evidence}");
+    assert!(
+        evidence.contains("status 139") && evidence.contains("Segmentation fault"),
+        "{evidence}"
+    );
 }
 
 #[test]
 fn an_unset_variable_of_the_entry_is_the_cause() {
     let lab = Lab::new();
-    user_servers(&lab, &json!({"s": {"command": "sh", "args": ["-c", "exit 3", "${NO_SUCH_VARIABLE}"]}}));
+    user_servers(
+        &lab,
+        &json!({"s": {"command": "sh", "args": ["-c", "exit 3", "${NO_SUCH_VARIABLE}"]}}),
+    );
     let run = lab.plainly(&["doctor", "--json"]);
-    is_diagnosed(&run, "s", "handshake", "variable-not-set", "export NO_SUCH_VARIABLE=VALUE");
+    is_diagnosed(
+        &run,
+        "s",
+        "handshake",
+        "variable-not-set",
+        "export NO_SUCH_VARIABLE=VALUE",
+    );
     let steps = report(&run, "s")["steps"].clone();
     assert_eq!(steps[0]["status"], "warning", "{steps:#}");
     assert_eq!(run.code, Some(3));
@@ -153,7 +254,10 @@ fn what_may_not_run_is_explained_and_not_started() {
         ".mcp.json",
         &json!({"pending": lab.marking("pending"), "rejected": lab.marking("rejected")}),
     );
-    user_servers(&lab, &json!({"blocked": lab.marking("blocked"), "off": lab.marking("off")}));
+    user_servers(
+        &lab,
+        &json!({"blocked": lab.marking("blocked"), "off": lab.marking("off")}),
+    );
     lab.write_json(
         "home/.claude/settings.json",
         &json!({"deniedMcpServers": [{"serverName": "blocked"}], "disabledMcpjsonServers": ["rejected"]}),
@@ -161,11 +265,20 @@ fn what_may_not_run_is_explained_and_not_started() {
     assert_eq!(lab.plainly(&["disable", "off"]).code, Some(0));
     let run = lab.plainly(&["doctor", "--json"]);
     is_diagnosed(&run, "blocked", "policy", "blocked", "administrator");
-    is_diagnosed(&run, "pending", "approval", "pending-approval", "trunkline approve pending");
+    is_diagnosed(
+        &run,
+        "pending",
+        "approval",
+        "pending-approval",
+        "trunkline approve pending",
+    );
     for (server, word) in [("off", "disabled"), ("rejected", "rejected")] {
         let report = report(&run, server);
         assert_eq!(report["status"], "off", "{report:#}");
-        assert!(report["summary"].as_str().unwrap().contains(word), "{report:#}");
+        assert!(
+            report["summary"].as_str().unwrap().contains(word),
+            "{report:#}"
+        );
     }
     assert_eq!(run.code, Some(5));
     // By name, a server that is off is a problem.
@@ -182,9 +295,18 @@ fn what_may_not_run_is_explained_and_not_started() {
 #[test]
 fn bad_entries_and_files_are_reported_with_their_place() {
     let lab = Lab::new();
-    user_servers(&lab, &json!({"bad": {"command": 5}, "good": lab.scratch.entry("good", &echo())}));
+    user_servers(
+        &lab,
+        &json!({"bad": {"command": 5}, "good": lab.scratch.entry("good", &echo())}),
+    );
     let run = lab.plainly(&["doctor", "--json"]);
-    is_diagnosed(&run, "bad", "config", "invalid-entry", "[DIR]/home/.claude.json:");
+    is_diagnosed(
+        &run,
+        "bad",
+        "config",
+        "invalid-entry",
+        "[DIR]/home/.claude.json:",
+    );
     assert_eq!(report(&run, "good")["status"], "ok");
     assert_eq!(run.code, Some(2));
     lab.scratch.write("home/.claude.json", "{");
@@ -203,12 +325,21 @@ fn hostile_output_cannot_forge_a_line() {
     let check = |text: &str| {
         for line in text.lines() {
             let start = line.trim_start();
-            assert!(!start.starts_with("+ forged") && !start.starts_with("fix: curl"), "{text}");
+            assert!(
+                !start.starts_with("+ forged") && !start.starts_with("fix: curl"),
+                "{text}"
+            );
         }
     };
     let run = lab.plainly(&["doctor"]);
-    assert!(run.out.contains("| ") && run.out.contains("fix: trunkline edit s -e A_KEY=VALUE"), "{run:#?}");
-    assert!(!run.out.contains('\u{1b}') && !run.out.contains('\r'), "{run:#?}");
+    assert!(
+        run.out.contains("| ") && run.out.contains("fix: trunkline edit s -e A_KEY=VALUE"),
+        "{run:#?}"
+    );
+    assert!(
+        !run.out.contains('\u{1b}') && !run.out.contains('\r'),
+        "{run:#?}"
+    );
     check(&run.out);
     // On a terminal, with lines in progress before.
     let mut command = lab.bare(&["doctor"]);

@@ -43,20 +43,36 @@ fn no_secret_is_in_the_archive() {
     let command = &mut lab.bare(&["doctor", "--bundle", "b.tar.gz"]);
     let run = lab.finish(command.env("GITHUB_TOKEN", SECRETS[4]));
     assert_eq!(run.code, Some(2), "{run:#?}");
-    for file in ["README.txt", "versions.json", "entries.json", "doctor.json", "diagnostics.json"] {
+    for file in [
+        "README.txt",
+        "versions.json",
+        "entries.json",
+        "doctor.json",
+        "diagnostics.json",
+    ] {
         assert!(run.out.contains(file), "{file}: {run:#?}");
     }
-    let mode = std::fs::metadata(lab.at("b.tar.gz")).unwrap().permissions().mode();
+    let mode = std::fs::metadata(lab.at("b.tar.gz"))
+        .unwrap()
+        .permissions()
+        .mode();
     assert_eq!(mode & 0o777, 0o600);
     std::fs::create_dir(lab.at("out")).unwrap();
-    let unpacked = Command::new("tar").args(["xzf", "b.tar.gz", "-C", "out"]).current_dir(lab.scratch.path()).status();
+    let unpacked = Command::new("tar")
+        .args(["xzf", "b.tar.gz", "-C", "out"])
+        .current_dir(lab.scratch.path())
+        .status();
     assert!(unpacked.unwrap().success());
     let files = files_under(&lab.at("out"));
     let mut all = String::new();
     for file in &files {
         let text = std::fs::read_to_string(file).unwrap();
         for secret in SECRETS {
-            assert!(!text.contains(secret), "{secret} is in {}: {text}", file.display());
+            assert!(
+                !text.contains(secret),
+                "{secret} is in {}: {text}",
+                file.display()
+            );
         }
         all += &text;
     }
@@ -64,8 +80,16 @@ fn no_secret_is_in_the_archive() {
     for part in ["bad token ***", "\"name\": \"far\"", "Authorization"] {
         assert!(all.contains(part), "{part}: {all}");
     }
-    assert!(files.iter().any(|file| file.to_string_lossy().contains("logs/")), "{files:?}");
-    assert!(!all.contains(lab.scratch.home().to_str().unwrap()), "the home directory");
+    assert!(
+        files
+            .iter()
+            .any(|file| file.to_string_lossy().contains("logs/")),
+        "{files:?}"
+    );
+    assert!(
+        !all.contains(lab.scratch.home().to_str().unwrap()),
+        "the home directory"
+    );
     for secret in SECRETS {
         run.never_says(secret);
     }

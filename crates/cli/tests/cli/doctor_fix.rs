@@ -12,7 +12,11 @@ fn working(lab: &Lab, asks: bool) -> (String, Value) {
     let entry = lab.scratch.entry("s", &echo());
     let words = entry["args"].as_array().unwrap();
     let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
-    let run = format!("exec {} {}", entry["command"].as_str().unwrap(), words.join(" "));
+    let run = format!(
+        "exec {} {}",
+        entry["command"].as_str().unwrap(),
+        words.join(" ")
+    );
     let script = if asks {
         format!(
             "#!/bin/sh\nif [ \"$1\" = -y ]; then {run}; fi\necho 'Need to install the following packages: p' >&2\nexec cat >/dev/null\n"
@@ -41,8 +45,18 @@ fn programs_are_found_made_executable_and_answered() {
     );
     let before = lab.scratch.read("home/.claude.json");
     let run = lab.plainly(&["doctor", "--fix", "--dry-run", "--json"]);
-    is_diagnosed(&run, "elsewhere", "program", "program-elsewhere", "--command");
-    assert_eq!(run.document()["fixes"].as_array().unwrap().len(), 3, "{run:#?}");
+    is_diagnosed(
+        &run,
+        "elsewhere",
+        "program",
+        "program-elsewhere",
+        "--command",
+    );
+    assert_eq!(
+        run.document()["fixes"].as_array().unwrap().len(),
+        3,
+        "{run:#?}"
+    );
     assert_eq!(run.document()["fixes"][0]["applied"], false);
     assert_eq!(lab.scratch.read("home/.claude.json"), before);
     let is_executable = || std::fs::metadata(&locked).unwrap().permissions().mode() & 0o111 != 0;
@@ -70,10 +84,16 @@ fn files_of_others_are_left_alone() {
     assert_eq!(lab.plainly(&["approve", "p", "-y"]).code, Some(0));
     // A file of the command line.
     lab.servers("extra.json", &json!({"d": entry}));
-    let (project, extra) = (lab.scratch.read(".mcp.json"), lab.scratch.read("extra.json"));
+    let (project, extra) = (
+        lab.scratch.read(".mcp.json"),
+        lab.scratch.read("extra.json"),
+    );
     let run = lab.plainly(&["--mcp-config", "extra.json", "doctor", "--fix"]);
     assert_eq!(run.code, Some(3), "{run:#?}");
-    for line in ["did not fix p: set \"command\" to", "did not fix d: set \"command\" to"] {
+    for line in [
+        "did not fix p: set \"command\" to",
+        "did not fix d: set \"command\" to",
+    ] {
         assert!(run.out.contains(line), "{line}: {run:#?}");
     }
     assert_eq!(lab.scratch.read(".mcp.json"), project);

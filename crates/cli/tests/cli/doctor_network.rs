@@ -23,9 +23,27 @@ fn addresses_and_ports_are_checked() {
         }),
     );
     let run = lab.plainly(&["doctor", "--json"]);
-    is_diagnosed(&run, "closed", "connect", "port-closed", "trunkline edit closed --url URL");
-    is_diagnosed(&run, "ws", "connect", "port-closed", "trunkline edit ws --url URL");
-    is_diagnosed(&run, "name", "dns", "name-not-found", "trunkline edit name --url URL");
+    is_diagnosed(
+        &run,
+        "closed",
+        "connect",
+        "port-closed",
+        "trunkline edit closed --url URL",
+    );
+    is_diagnosed(
+        &run,
+        "ws",
+        "connect",
+        "port-closed",
+        "trunkline edit ws --url URL",
+    );
+    is_diagnosed(
+        &run,
+        "name",
+        "dns",
+        "name-not-found",
+        "trunkline edit name --url URL",
+    );
     let fix = format!("trunkline edit nottls --url {}", plain.url());
     is_diagnosed(&run, "nottls", "tls", "tls-on-plain-port", &fix);
     assert_eq!(report(&run, "url")["status"], "failed");
@@ -39,7 +57,11 @@ fn certificates_are_explained() {
     let lab = Lab::new();
     let ca = TestCa::new();
     let file = ca.write(&lab.scratch);
-    let tls = |identity| HttpServer::builder(echo()).tls(TlsOptions::with(identity)).start();
+    let tls = |identity| {
+        HttpServer::builder(echo())
+            .tls(TlsOptions::with(identity))
+            .start()
+    };
     let (good, expired, other) = (
         tls(ca.server()),
         tls(ca.expired_server()),
@@ -58,10 +80,22 @@ fn certificates_are_explained() {
     );
     let run = lab.plainly(&["doctor", "--json"]);
     assert_eq!(report(&run, "good")["status"], "ok", "{run:#?}");
-    is_diagnosed(&run, "unknown", "tls", "unknown-authority", "NODE_EXTRA_CA_CERTS");
+    is_diagnosed(
+        &run,
+        "unknown",
+        "tls",
+        "unknown-authority",
+        "NODE_EXTRA_CA_CERTS",
+    );
     is_diagnosed(&run, "unknown", "tls", "unknown-authority", "\"ca\"");
     is_diagnosed(&run, "expired", "tls", "certificate-expired", "renew");
-    is_diagnosed(&run, "other", "tls", "certificate-name", "--url https://other.test");
+    is_diagnosed(
+        &run,
+        "other",
+        "tls",
+        "certificate-name",
+        "--url https://other.test",
+    );
     let fix = format!("trunkline edit plain --url {}", good.url());
     is_diagnosed(&run, "plain", "handshake", "plain-on-tls-port", &fix);
 }
@@ -71,7 +105,11 @@ fn wrong_protocols_paths_and_pages_are_recognised() {
     let lab = Lab::new();
     let (http, sse) = (HttpServer::start(echo()), SseServer::start(echo()));
     let page = RawHttp::start(|_, reply| {
-        reply.respond(200, &[("content-type", "text/html")], "<!doctype html><h1>Hello</h1>");
+        reply.respond(
+            200,
+            &[("content-type", "text/html")],
+            "<!doctype html><h1>Hello</h1>",
+        );
     });
     let broken = RawHttp::start(|_, reply| {
         reply.respond(502, &[("content-type", "text/plain")], "upstream is down");
@@ -92,14 +130,41 @@ fn wrong_protocols_paths_and_pages_are_recognised() {
         }),
     );
     let run = lab.plainly(&["doctor", "--json"]);
-    is_diagnosed(&run, "sse", "handshake", "wrong-transport", "trunkline edit sse --set type=sse");
-    is_diagnosed(&run, "http", "handshake", "wrong-transport", "trunkline edit http --set type=http");
-    is_diagnosed(&run, "page", "handshake", "not-mcp", "trunkline edit page --url URL");
-    is_diagnosed(&run, "broken", "handshake", "server-error", "log of the server");
+    is_diagnosed(
+        &run,
+        "sse",
+        "handshake",
+        "wrong-transport",
+        "trunkline edit sse --set type=sse",
+    );
+    is_diagnosed(
+        &run,
+        "http",
+        "handshake",
+        "wrong-transport",
+        "trunkline edit http --set type=http",
+    );
+    is_diagnosed(
+        &run,
+        "page",
+        "handshake",
+        "not-mcp",
+        "trunkline edit page --url URL",
+    );
+    is_diagnosed(
+        &run,
+        "broken",
+        "handshake",
+        "server-error",
+        "log of the server",
+    );
     let fix = format!("trunkline edit root --url {}", http.url());
     is_diagnosed(&run, "root", "handshake", "wrong-path", &fix);
     let evidence = report(&run, "broken")["steps"].to_string();
-    assert!(evidence.contains("status 502") && evidence.contains("upstream is down"), "{evidence}");
+    assert!(
+        evidence.contains("status 502") && evidence.contains("upstream is down"),
+        "{evidence}"
+    );
 }
 
 #[test]
@@ -114,7 +179,10 @@ fn a_fix_corrects_the_type_and_the_path() {
     let before = lab.scratch.read("home/.claude.json");
     let run = lab.plainly(&["doctor", "--dry-run"]);
     assert_eq!(run.code, Some(3), "{run:#?}");
-    assert!(run.out.contains("would fix sse: set \"type\" to \"sse\""), "{run:#?}");
+    assert!(
+        run.out.contains("would fix sse: set \"type\" to \"sse\""),
+        "{run:#?}"
+    );
     assert_eq!(lab.scratch.read("home/.claude.json"), before);
     let run = lab.plainly(&["doctor", "--fix"]);
     assert_eq!(run.code, Some(0), "{run:#?}");
@@ -128,13 +196,38 @@ fn a_fix_corrects_the_type_and_the_path() {
 fn proxies_and_clocks_are_suspected() {
     let lab = Lab::new();
     let proxy = HttpProxy::start_auth("me", "secret");
-    user_servers(&lab, &json!({"s": {"type": "http", "url": "https://mcp.test/mcp"}}));
-    let run = lab.finish(lab.bare(&["doctor", "--json"]).env("HTTPS_PROXY", proxy.url()));
-    is_diagnosed(&run, "s", "connect", "proxy-credentials", "export HTTPS_PROXY=http://USER");
-    let run = lab.finish(lab.bare(&["doctor", "--json"]).env("HTTPS_PROXY", "http://127.0.0.1:9"));
-    is_diagnosed(&run, "s", "connect", "proxy-failed", "export NO_PROXY=mcp.test");
-    lab.scratch.write("home/.npmrc", "https-proxy=http://proxy.corp:3128\n");
-    user_servers(&lab, &json!({"s": {"type": "http", "url": "https://no-such.invalid/mcp"}}));
+    user_servers(
+        &lab,
+        &json!({"s": {"type": "http", "url": "https://mcp.test/mcp"}}),
+    );
+    let run = lab.finish(
+        lab.bare(&["doctor", "--json"])
+            .env("HTTPS_PROXY", proxy.url()),
+    );
+    is_diagnosed(
+        &run,
+        "s",
+        "connect",
+        "proxy-credentials",
+        "export HTTPS_PROXY=http://USER",
+    );
+    let run = lab.finish(
+        lab.bare(&["doctor", "--json"])
+            .env("HTTPS_PROXY", "http://127.0.0.1:9"),
+    );
+    is_diagnosed(
+        &run,
+        "s",
+        "connect",
+        "proxy-failed",
+        "export NO_PROXY=mcp.test",
+    );
+    lab.scratch
+        .write("home/.npmrc", "https-proxy=http://proxy.corp:3128\n");
+    user_servers(
+        &lab,
+        &json!({"s": {"type": "http", "url": "https://no-such.invalid/mcp"}}),
+    );
     let run = lab.plainly(&["doctor", "--json"]);
     is_diagnosed(&run, "s", "dns", "proxy-needed", "export HTTPS_PROXY=");
 
@@ -171,11 +264,23 @@ fn sign_ins_are_told_apart_from_tokens() {
         }),
     );
     let run = lab.plainly(&["doctor", "--json"]);
-    is_diagnosed(&run, "oauth", "auth", "needs-sign-in", "trunkline login oauth");
+    is_diagnosed(
+        &run,
+        "oauth",
+        "auth",
+        "needs-sign-in",
+        "trunkline login oauth",
+    );
     let header = "-H 'Authorization: Bearer TOKEN'";
     is_diagnosed(&run, "wrong", "auth", "token-refused", header);
     is_diagnosed(&run, "expired", "auth", "token-expired", header);
-    is_diagnosed(&run, "unset", "auth", "variable-not-set", "export NO_SUCH_TOKEN=VALUE");
+    is_diagnosed(
+        &run,
+        "unset",
+        "auth",
+        "variable-not-set",
+        "export NO_SUCH_TOKEN=VALUE",
+    );
     assert_eq!(run.code, Some(4));
     run.never_says("wrong-token");
     run.never_says("eyJleHAiOjEwMDAwMDAwMDB9");

@@ -35,7 +35,10 @@ fn steps(page: &str) -> Vec<Step> {
                 expected: Vec::new(),
             });
         } else if let Some(step) = steps.last_mut() {
-            match line.strip_prefix("exit ").and_then(|code| code.parse().ok()) {
+            match line
+                .strip_prefix("exit ")
+                .and_then(|code| code.parse().ok())
+            {
                 Some(code) if step.expected.is_empty() => step.exit_code = code,
                 _ => step.expected.push(line.trim_end().to_owned()),
             }
@@ -123,19 +126,26 @@ impl Reader {
 }
 
 fn check_page(name: &str) {
-    let page: PathBuf = [env!("CARGO_MANIFEST_DIR"), "../../docs", name].iter().collect();
+    let page: PathBuf = [env!("CARGO_MANIFEST_DIR"), "../../docs", name]
+        .iter()
+        .collect();
     let steps = steps(&fs::read_to_string(page).unwrap());
     assert!(!steps.is_empty(), "{name} has no commands");
     let reader = Reader::new();
     for step in &steps {
         let (output, code) = reader.run(&step.command);
         let command = &step.command;
-        assert_eq!(code, step.exit_code, "{name}: `{command}` printed\n{output}");
+        assert_eq!(
+            code, step.exit_code,
+            "{name}: `{command}` printed\n{output}"
+        );
         if let Some(line) = missing(&output, &step.expected) {
             panic!("{name}: `{command}` does not print `{line}`, but\n{output}");
         }
     }
-    reader.marker.assert_gone(std::time::Duration::from_millis(250));
+    reader
+        .marker
+        .assert_gone(std::time::Duration::from_millis(250));
 }
 
 #[test]

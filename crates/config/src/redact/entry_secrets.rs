@@ -75,6 +75,8 @@ fn inherited() -> impl Iterator<Item = String> {
     std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .filter(|(name, value)| is_secret_name(name) && !is_path_setting(name, value))
+        // The working directory of the shell.
+        .filter(|(name, value)| name != "PWD" || !is_plain(value))
         .map(|(_, value)| value)
 }
 

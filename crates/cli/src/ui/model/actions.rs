@@ -231,7 +231,11 @@ fn step_detail(model: &mut Model, by: isize) {
         Tab::Prompts => detail.prompts.step(by, offers.prompts.len()),
         Tab::Log => {
             let most = rows.saturating_sub(detail.log.page.get());
-            let back = detail.log.back.get().saturating_add_signed(by.saturating_neg());
+            let back = detail
+                .log
+                .back
+                .get()
+                .saturating_add_signed(by.saturating_neg());
             detail.log.back.set(back.min(most));
         }
         Tab::Protocol => {
@@ -491,12 +495,19 @@ fn reconnect(model: &mut Model) -> Vec<Effect> {
         return Vec::new();
     };
     let equal = command::about(&model.program, "get", &server);
-    model.notify(format!("reconnecting {}   = {equal}", name(&server)), Tone::Dim);
+    model.notify(
+        format!("reconnecting {}   = {equal}", name(&server)),
+        Tone::Dim,
+    );
     vec![Effect::Reconnect(model.task(), vec![server])]
 }
 
 fn reconnect_failed(model: &mut Model) -> Vec<Effect> {
-    let failed = model.snapshot.servers.iter().filter(|server| has_failed(server));
+    let failed = model
+        .snapshot
+        .servers
+        .iter()
+        .filter(|server| has_failed(server));
     let names: Vec<String> = failed.map(|server| server.name().to_owned()).collect();
     let many = text::count(names.len(), "server");
     let equal = format!("{} list", model.program);
@@ -564,9 +575,7 @@ pub(in crate::ui) fn equivalent(model: &Model) -> Option<String> {
         None if model.is_empty() => Some(format!("{program} import")),
         None => model.server().map(of_server),
         Some(Screen::Form(screen)) => Some(command::of_request(program, &screen.request())),
-        Some(Screen::Call(_) | Screen::History(_)) => {
-            model.call().map(|call| call.command.clone())
-        }
+        Some(Screen::Call(_) | Screen::History(_)) => model.call().map(|call| call.command.clone()),
         Some(Screen::Detail(detail)) => {
             let server = model.server()?;
             let shown = text::quoted(server.name());
@@ -604,7 +613,9 @@ fn copy(model: &mut Model) -> Vec<Effect> {
     {
         let shown = model.messages_of(detail);
         let selected = detail.protocol.selected;
-        let chosen = shown.iter().find(|message| Some(message.number) == selected);
+        let chosen = shown
+            .iter()
+            .find(|message| Some(message.number) == selected);
         let Some(message) = chosen.or(shown.last()) else {
             return Vec::new();
         };
@@ -639,7 +650,10 @@ fn tab(model: &mut Model, next: impl Fn(usize) -> usize) -> Vec<Effect> {
         return Vec::new();
     };
     let at = Tab::ALL.iter().position(|tab| *tab == detail.tab);
-    detail.tab = Tab::ALL.get(next(at.unwrap_or(0))).copied().unwrap_or_default();
+    detail.tab = Tab::ALL
+        .get(next(at.unwrap_or(0)))
+        .copied()
+        .unwrap_or_default();
     if detail.tab == Tab::Log && detail.log.history.is_none() {
         return vec![Effect::ReadLog(detail.key.0.to_string())];
     }

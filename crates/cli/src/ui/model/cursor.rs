@@ -14,10 +14,7 @@ pub(in crate::ui) struct Cursor {
 impl Cursor {
     /// Moves by some rows within a list of this length.
     pub(in crate::ui) fn step(&mut self, by: isize, len: usize) {
-        self.at = self
-            .at
-            .saturating_add_signed(by)
-            .min(len.saturating_sub(1));
+        self.at = self.at.saturating_add_signed(by).min(len.saturating_sub(1));
     }
 
     /// The rows of a page.

@@ -66,14 +66,28 @@ impl Choice {
 /// What a dialog is about.
 #[derive(Debug)]
 pub(in crate::ui) enum Kind {
-    Form { id: u64 },
-    Page { id: u64, url: String },
-    Permission { id: u64 },
+    Form {
+        id: u64,
+    },
+    Page {
+        id: u64,
+        url: String,
+    },
+    Permission {
+        id: u64,
+    },
     /// The approval of exactly this entry.
-    Approval { entry: Box<trunkline::config::ServerEntry> },
-    Login { task: u64, url: Option<String> },
+    Approval {
+        entry: Box<trunkline::config::ServerEntry>,
+    },
+    Login {
+        task: u64,
+        url: Option<String>,
+    },
     /// Runs the effect after a confirmation.
-    Confirm { effect: Option<Effect> },
+    Confirm {
+        effect: Option<Effect>,
+    },
 }
 
 /// A dialog in front of the screen.
@@ -464,10 +478,16 @@ mod tests {
         assert!(answer(&mut dialog, Choice::Send).is_none());
         press(&mut dialog, KeyCode::Char('4'));
         press(&mut dialog, KeyCode::Enter);
-        assert_eq!(press(&mut dialog, KeyCode::Enter), Pressed::Chosen(Choice::Cancel));
+        assert_eq!(
+            press(&mut dialog, KeyCode::Enter),
+            Pressed::Chosen(Choice::Cancel)
+        );
         press(&mut dialog, KeyCode::Right);
         press(&mut dialog, KeyCode::Right);
-        assert_eq!(press(&mut dialog, KeyCode::Enter), Pressed::Chosen(Choice::Send));
+        assert_eq!(
+            press(&mut dialog, KeyCode::Enter),
+            Pressed::Chosen(Choice::Send)
+        );
         let Some(Answer::Elicit(ElicitAnswer::Accept(values))) = answer(&mut dialog, Choice::Send)
         else {
             panic!("not accepted");
@@ -487,8 +507,15 @@ mod tests {
         ] {
             let dialog = url_question(url);
             assert_eq!(dialog.buttons.contains(&Choice::OpenPage), opens, "{url}");
-            let hosts = dialog.doc.lines().iter().filter(|line| line.label == "host");
-            assert_eq!(hosts.map(|line| line.text.as_str()).collect::<Vec<_>>(), [host]);
+            let hosts = dialog
+                .doc
+                .lines()
+                .iter()
+                .filter(|line| line.label == "host");
+            assert_eq!(
+                hosts.map(|line| line.text.as_str()).collect::<Vec<_>>(),
+                [host]
+            );
             assert_eq!(dialog.doc.lines()[0].text, "editor");
         }
     }
@@ -511,6 +538,9 @@ mod tests {
         assert_eq!(press(&mut dialog, KeyCode::Enter), Pressed::Nothing);
         press(&mut dialog, KeyCode::End);
         dialog.doc.window(50, 10);
-        assert_eq!(press(&mut dialog, KeyCode::Enter), Pressed::Chosen(Choice::Once));
+        assert_eq!(
+            press(&mut dialog, KeyCode::Enter),
+            Pressed::Chosen(Choice::Once)
+        );
     }
 }

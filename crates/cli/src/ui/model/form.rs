@@ -329,9 +329,7 @@ impl Entry {
     fn value(&self, field: &Field) -> Result<Option<Value>, String> {
         let options = options(&field.kind);
         Ok(match self {
-            Self::Text(input) => field
-                .parse(input.value())
-                .map_err(|error| error.problem)?,
+            Self::Text(input) => field.parse(input.value()).map_err(|error| error.problem)?,
             Self::Boolean(chosen) => chosen.map(Value::from),
             Self::Choice(chosen) => chosen
                 .and_then(|at| options.get(at))

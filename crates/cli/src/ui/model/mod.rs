@@ -330,7 +330,8 @@ impl Model {
     /// Returns the messages of a server that match its filter, oldest first.
     pub(super) fn messages_of(&self, detail: &DetailScreen) -> Vec<&Message> {
         let filter = detail.protocol.filter.value();
-        let wanted = |message: &&Message| *message.server == *detail.key.0 && message.matches(filter);
+        let wanted =
+            |message: &&Message| *message.server == *detail.key.0 && message.matches(filter);
         self.messages.kept.iter().filter(wanted).collect()
     }
 
@@ -373,8 +374,7 @@ impl Model {
             }
         }
         let shows_call = |screen: &Screen| matches!(screen, Screen::Call(_) | Screen::History(_));
-        if self.screens.last().is_some_and(shows_call)
-            && self.call().is_some_and(Call::is_running)
+        if self.screens.last().is_some_and(shows_call) && self.call().is_some_and(Call::is_running)
         {
             at(now + ANIMATION);
         }

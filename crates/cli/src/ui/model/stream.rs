@@ -166,7 +166,9 @@ impl Messages {
                     self.open.insert(key, (at, method.clone()));
                 }
                 let id = id.map(|id| format!(" #{id}")).unwrap_or_default();
-                let target = target.map(|target| format!(" {target}")).unwrap_or_default();
+                let target = target
+                    .map(|target| format!(" {target}"))
+                    .unwrap_or_default();
                 format!("{method}{id}{target}")
             }
             Ok(Envelope {
@@ -176,7 +178,9 @@ impl Messages {
             }) => {
                 let id = id.get().trim_matches('"').to_owned();
                 let asked = self.open.remove(&(Arc::clone(&server), id.clone(), !sent));
-                took = asked.as_ref().map(|(since, _)| at.saturating_duration_since(*since));
+                took = asked
+                    .as_ref()
+                    .map(|(since, _)| at.saturating_duration_since(*since));
                 is_error = error.is_some();
                 let kind = if is_error { "error" } else { "result" };
                 let method = asked.map(|(_, method)| format!(" {method}"));
@@ -227,7 +231,10 @@ pub(in crate::ui) struct LogRow {
 impl LogRow {
     pub(in crate::ui) fn new(line: LogLine) -> Self {
         // `2026-11-17T14:02:11.120Z` → `14:02:11.120`
-        let time = line.time.split_once('T').map_or(&*line.time, |(_, time)| time);
+        let time = line
+            .time
+            .split_once('T')
+            .map_or(&*line.time, |(_, time)| time);
         Self {
             time: text::line(time.trim_end_matches('Z')),
             server: line.server,
@@ -280,10 +287,34 @@ mod tests {
                 "tools/call #17 x\\u{1b}[2J",
                 None,
             ),
-            (later, false, r#"{"id":17,"result":{}}"#, "result #17 tools/call", Some(410)),
-            (start, false, r#"{"id":"a","error":{"code":1}}"#, "error #a", None),
-            (start, false, r#"{"method":"notifications/x"}"#, "notifications/x", None),
-            (start, false, r#"{"id":1,"result":"cut"#, "message (cut)", None),
+            (
+                later,
+                false,
+                r#"{"id":17,"result":{}}"#,
+                "result #17 tools/call",
+                Some(410),
+            ),
+            (
+                start,
+                false,
+                r#"{"id":"a","error":{"code":1}}"#,
+                "error #a",
+                None,
+            ),
+            (
+                start,
+                false,
+                r#"{"method":"notifications/x"}"#,
+                "notifications/x",
+                None,
+            ),
+            (
+                start,
+                false,
+                r#"{"id":1,"result":"cut"#,
+                "message (cut)",
+                None,
+            ),
         ] {
             messages.push(raw(at, sent, text));
             let last = messages.kept.back().unwrap();
@@ -303,9 +334,15 @@ mod tests {
         assert_eq!(messages.kept.len(), MAX_MESSAGES);
         messages.toggle_frozen();
         messages.push(raw(now, true, "{}"));
-        assert_eq!((messages.held(), messages.kept.back().unwrap().number), (1, 5010));
+        assert_eq!(
+            (messages.held(), messages.kept.back().unwrap().number),
+            (1, 5010)
+        );
         messages.toggle_frozen();
-        assert_eq!((messages.held(), messages.kept.back().unwrap().number), (0, 5011));
+        assert_eq!(
+            (messages.held(), messages.kept.back().unwrap().number),
+            (0, 5011)
+        );
     }
 
     #[test]
@@ -315,7 +352,11 @@ mod tests {
         let rows = messages.kept[0].unfolded();
         assert_eq!(rows[2], "    \"b\": \"\\u001b\"");
         let long: Vec<u32> = (0..2000).collect();
-        messages.push(raw(Instant::now(), true, &serde_json::to_string(&long).unwrap()));
+        messages.push(raw(
+            Instant::now(),
+            true,
+            &serde_json::to_string(&long).unwrap(),
+        ));
         assert_eq!(messages.kept[1].unfolded().len(), MAX_UNFOLDED + 1);
     }
 }

@@ -23,7 +23,11 @@ const WHEEL: usize = 3;
 /// Applies a message that arrived at `now`.
 pub(in crate::ui) fn update(model: &mut Model, now: Instant, msg: Msg) -> Vec<Effect> {
     model.now = now;
-    if model.notice.as_ref().is_some_and(|notice| notice.until <= now) {
+    if model
+        .notice
+        .as_ref()
+        .is_some_and(|notice| notice.until <= now)
+    {
         model.notice = None;
     }
     let effects = match msg {
@@ -146,7 +150,8 @@ fn report(model: &mut Model, outcome: Result<String, String>) {
 
 /// Returns the dialog of a sign-in, unless it was closed.
 fn login(model: &mut Model, wanted: u64) -> Option<&mut Dialog> {
-    let is_it = |dialog: &&mut Dialog| matches!(dialog.kind, Kind::Login { task, .. } if task == wanted);
+    let is_it =
+        |dialog: &&mut Dialog| matches!(dialog.kind, Kind::Login { task, .. } if task == wanted);
     model.dialog.as_mut().filter(is_it)
 }
 

@@ -21,7 +21,12 @@ const BAR: usize = 30;
 
 pub(super) fn draw(model: &Model, id: u64, frame: &mut Frame, area: Rect) {
     let Some(call) = model.calls.get(id) else {
-        put(frame, area, 0, &[Span::styled(" this call was forgotten", style(Tone::Dim))]);
+        put(
+            frame,
+            area,
+            0,
+            &[Span::styled(" this call was forgotten", style(Tone::Dim))],
+        );
         return;
     };
     let (state, tone) = state(call);
@@ -33,7 +38,10 @@ pub(super) fn draw(model: &Model, id: u64, frame: &mut Frame, area: Rect) {
     let total = usize::from(area.width);
     let label = label(call);
     let mut spans = vec![Span::styled(
-        format!(" {}", text::fit(&label, total.saturating_sub(text::width(&right) + 4))),
+        format!(
+            " {}",
+            text::fit(&label, total.saturating_sub(text::width(&right) + 4))
+        ),
         style(Tone::Bold),
     )];
     fill(&mut spans, total.saturating_sub(text::width(&right) + 1));
@@ -51,13 +59,7 @@ pub(super) fn draw(model: &Model, id: u64, frame: &mut Frame, area: Rect) {
     }
 }
 
-fn running(
-    model: &Model,
-    call: &Call,
-    progress: Option<&Progress>,
-    frame: &mut Frame,
-    area: Rect,
-) {
+fn running(model: &Model, call: &Call, progress: Option<&Progress>, frame: &mut Frame, area: Rect) {
     let beat = call.elapsed(model.now).as_millis() / 125;
     let spinner = SPINNER[usize::try_from(beat % 8).unwrap_or(0)];
     let mut spans = vec![Span::styled(format!("{spinner} "), style(Tone::Hint))];
@@ -76,7 +78,11 @@ fn running(
                 spans.push(Span::styled("█".repeat(full), style(Tone::Hint)));
                 let rest = "░".repeat(BAR.saturating_sub(full));
                 spans.push(Span::styled(rest, style(Tone::Dim)));
-                spans.push(Span::raw(format!(" {:.0}%  {}/{total}", share * 100.0, progress.done)));
+                spans.push(Span::raw(format!(
+                    " {:.0}%  {}/{total}",
+                    share * 100.0,
+                    progress.done
+                )));
             } else {
                 spans.push(Span::raw(format!("{} so far", progress.done)));
             }
@@ -88,7 +94,12 @@ fn running(
     {
         let room = usize::from(area.width).saturating_sub(2);
         let said = text::fit(&progress.message, room).into_owned();
-        put(frame, area, 1, &[Span::styled("│ ", style(Tone::Dim)), Span::raw(said)]);
+        put(
+            frame,
+            area,
+            1,
+            &[Span::styled("│ ", style(Tone::Dim)), Span::raw(said)],
+        );
     }
 }
 
@@ -136,7 +147,10 @@ pub(super) fn draw_history(model: &Model, cursor: &Cursor, frame: &mut Frame, ar
             Span::styled(format!("{took:>8}  "), style(Tone::Dim)),
             Span::styled(text::cell(&label(call), labels), style(Tone::Bold)),
             Span::raw("  "),
-            Span::styled(text::fit(&text::line(&arguments), room).into_owned(), style(Tone::Dim)),
+            Span::styled(
+                text::fit(&text::line(&arguments), room).into_owned(),
+                style(Tone::Dim),
+            ),
         ];
         if is_selected {
             put_selected(frame, body, y, &spans);

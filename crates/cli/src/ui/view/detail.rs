@@ -29,7 +29,12 @@ pub(super) fn draw(model: &Model, frame: &mut Frame, area: Rect) {
     let key = detail.map(|detail| &detail.key).or(model.selected.as_ref());
     let server = key.and_then(|key| model.snapshot.get(key));
     let Some(server) = server else {
-        put(frame, area, 0, &[Span::styled(" this server is gone", style(Tone::Dim))]);
+        put(
+            frame,
+            area,
+            0,
+            &[Span::styled(" this server is gone", style(Tone::Dim))],
+        );
         return;
     };
     title(model, server, frame, area);
@@ -64,7 +69,9 @@ fn title(model: &Model, server: &Server, frame: &mut Frame, area: Rect) {
         text::fit(&label, room).into_owned(),
         style(Tone::Bold),
     )];
-    if status == crate::ui::data::Status::Connected || matches!(status, crate::ui::data::Status::Connecting { .. }) {
+    if status == crate::ui::data::Status::Connected
+        || matches!(status, crate::ui::data::Status::Connecting { .. })
+    {
         let rest = room.saturating_sub(text::width(&label) + 2);
         let state = text::fit(&state, rest).into_owned();
         spans.push(Span::styled(format!("  {state}"), style(Tone::Dim)));
@@ -208,7 +215,10 @@ fn resources(server: &Server, detail: &DetailScreen, frame: &mut Frame, area: Re
         let about = text::line(&resource.name);
         vec![
             Span::styled(sign, style(Tone::Hint)),
-            Span::styled(text::cell(&text::line(&resource.uri), uris), style(Tone::Bold)),
+            Span::styled(
+                text::cell(&text::line(&resource.uri), uris),
+                style(Tone::Bold),
+            ),
             Span::raw("  "),
             Span::styled(text::fit(&about, room).into_owned(), style(Tone::Dim)),
         ]
@@ -219,7 +229,14 @@ fn resources(server: &Server, detail: &DetailScreen, frame: &mut Frame, area: Re
         };
         DocLine::foreign(&resource.about).collect()
     };
-    list(frame, area, &detail.resources, resources.len(), shown, about);
+    list(
+        frame,
+        area,
+        &detail.resources,
+        resources.len(),
+        shown,
+        about,
+    );
 }
 
 fn prompts(server: &Server, detail: &DetailScreen, frame: &mut Frame, area: Rect) {
@@ -248,7 +265,11 @@ fn prompts(server: &Server, detail: &DetailScreen, frame: &mut Frame, area: Rect
         for parameter in &prompt.parameters {
             let star = if parameter.required { " *" } else { "" };
             let about = parameter.about.as_deref().map(text::line);
-            let line = format!("{}{star}  {}", name(&parameter.name), about.unwrap_or_default());
+            let line = format!(
+                "{}{star}  {}",
+                name(&parameter.name),
+                about.unwrap_or_default()
+            );
             lines.push(DocLine::field("argument", line));
         }
         lines
@@ -276,7 +297,11 @@ fn log(model: &Model, detail: &DetailScreen, frame: &mut Frame, area: Rect) {
             LogKind::State => Tone::Hint,
             _ => Tone::Warn,
         };
-        let mark = if line.kind == LogKind::Stderr { "│ " } else { "  " };
+        let mark = if line.kind == LogKind::Stderr {
+            "│ "
+        } else {
+            "  "
+        };
         put(
             frame,
             area,
@@ -391,7 +416,10 @@ fn protocol_head(
     if model.messages.lost > 0 {
         many = format!("{many}, {} lost", model.messages.lost);
     }
-    fill(&mut spans, usize::from(area.width).saturating_sub(many.len()));
+    fill(
+        &mut spans,
+        usize::from(area.width).saturating_sub(many.len()),
+    );
     spans.push(Span::styled(many, style(Tone::Dim)));
     put(frame, area, 0, &spans);
 }
@@ -402,7 +430,11 @@ fn message_row(message: &Message, is_selected: bool, width: u16) -> Vec<Span<'st
     let took = message.took.map(text::duration).unwrap_or_default();
     let size = text::size(message.bytes);
     let room = usize::from(width).saturating_sub(33);
-    let tone = if message.is_error { Tone::Bad } else { Tone::Plain };
+    let tone = if message.is_error {
+        Tone::Bad
+    } else {
+        Tone::Plain
+    };
     vec![
         Span::raw(mark),
         Span::styled(format!("{} ", message.time), style(Tone::Dim)),

@@ -57,7 +57,12 @@ pub(super) fn draw(model: &Model, dialog: &Dialog, frame: &mut Frame, area: Rect
         let area = rows(text_rows + gap, form_rows);
         form::draw(fields, is_active, has_cursor, frame, area);
     }
-    buttons(model, dialog, frame, rows(text_rows + gap + form_rows + 1, 1));
+    buttons(
+        model,
+        dialog,
+        frame,
+        rows(text_rows + gap + form_rows + 1, 1),
+    );
 }
 
 fn title(model: &Model, dialog: &Dialog) -> String {

@@ -23,11 +23,7 @@ const ABOUT: u16 = 4;
 const EXPLANATION: usize = 3;
 
 pub(super) fn draw_screen(model: &Model, screen: &FormScreen, frame: &mut Frame, area: Rect) {
-    let label = format!(
-        " {}/{}",
-        name(&screen.server),
-        name(screen.subject.name())
-    );
+    let label = format!(" {}/{}", name(&screen.server), name(screen.subject.name()));
     let total = usize::from(area.width);
     let mut spans = vec![Span::styled(
         text::fit(&label, total.saturating_sub(screen.effects.len() + 3)).into_owned(),
@@ -79,12 +75,19 @@ pub(super) fn draw(
         let none = "no arguments: F5 makes the call";
         return put(frame, area, 0, &[Span::styled(none, style(Tone::Dim))]);
     }
-    let labels = form.form.fields.iter().map(|field| text::width(field.label()) + 2);
+    let labels = form
+        .form
+        .fields
+        .iter()
+        .map(|field| text::width(field.label()) + 2);
     let labels = labels.max().unwrap_or(8).clamp(8, MAX_LABEL);
     let height = usize::from(area.height);
     // The current field and its explanation stay in sight.
     let explained = explanation(form, area.width);
-    let below = explained.rows(usize::from(area.width)).len().min(EXPLANATION);
+    let below = explained
+        .rows(usize::from(area.width))
+        .len()
+        .min(EXPLANATION);
     let top = (form.focus + 1 + below).saturating_sub(height);
     let mut y = 0;
     for (at, field) in form.form.fields.iter().enumerate().skip(top) {
@@ -93,14 +96,24 @@ pub(super) fn draw(
         }
         let is_current = is_active && at == form.focus;
         let cursor = is_current && has_cursor;
-        draw_field(form, at, field, (labels, is_current, cursor), frame, area, y);
+        draw_field(
+            form,
+            at,
+            field,
+            (labels, is_current, cursor),
+            frame,
+            area,
+            y,
+        );
         y += 1;
         if is_current && below > 0 {
             let room = Rect {
                 x: area.x + 2,
                 y: area.y + y,
                 width: area.width.saturating_sub(2),
-                height: u16::try_from(below).unwrap_or(1).min(area.height.saturating_sub(y)),
+                height: u16::try_from(below)
+                    .unwrap_or(1)
+                    .min(area.height.saturating_sub(y)),
             };
             doc(frame, room, &explained);
             y += room.height;
@@ -205,7 +218,10 @@ fn draw_field(
     if used + 2 < total {
         let rest = total.saturating_sub(used + 2);
         spans.push(Span::raw("  "));
-        spans.push(Span::styled(text::fit(&hint, rest).into_owned(), style(hint_tone)));
+        spans.push(Span::styled(
+            text::fit(&hint, rest).into_owned(),
+            style(hint_tone),
+        ));
     }
     put(frame, area, y, &spans);
 }
@@ -215,7 +231,11 @@ fn visible(value: &str, scroll: usize, room: usize) -> String {
     let mut skipped = 0;
     let mut shown = String::new();
     for c in value.chars() {
-        let c = if trunkline::text::is_harmful(c) { '?' } else { c };
+        let c = if trunkline::text::is_harmful(c) {
+            '?'
+        } else {
+            c
+        };
         let width = unicode_width::UnicodeWidthChar::width(c).unwrap_or(0);
         if skipped < scroll {
             skipped += width;
@@ -283,7 +303,10 @@ fn draw_raw(
         frame,
         area,
         0,
-        &[Span::styled("arguments as JSON (ctrl-j: back to the fields)", style(Tone::Dim))],
+        &[Span::styled(
+            "arguments as JSON (ctrl-j: back to the fields)",
+            style(Tone::Dim),
+        )],
     );
     let body = Rect {
         y: area.y + 1,
@@ -305,7 +328,10 @@ fn draw_raw(
             frame,
             body,
             y,
-            &[Span::styled("│ ", style(Tone::Dim)), Span::raw(visible(line, scroll, room))],
+            &[
+                Span::styled("│ ", style(Tone::Dim)),
+                Span::raw(visible(line, scroll, room)),
+            ],
         );
         if at == row && has_cursor {
             let x = text::width(&before).saturating_sub(scroll) + 2;
@@ -315,6 +341,11 @@ fn draw_raw(
     }
     if let Some(problem) = form.problem("") {
         let shown = text::fit(problem, usize::from(area.width)).into_owned();
-        put(frame, area, area.height - 1, &[Span::styled(shown, style(Tone::Bad))]);
+        put(
+            frame,
+            area,
+            area.height - 1,
+            &[Span::styled(shown, style(Tone::Bad))],
+        );
     }
 }

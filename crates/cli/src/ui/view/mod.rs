@@ -119,7 +119,12 @@ fn header(model: &Model, frame: &mut Frame, area: Rect) {
         let many = text::count(model.questions.len(), "question");
         right.push(Span::styled(format!("{many} "), style(Tone::Warn)));
     }
-    let running = model.calls.0.iter().filter(|call| call.is_running()).count();
+    let running = model
+        .calls
+        .0
+        .iter()
+        .filter(|call| call.is_running())
+        .count();
     if running > 0 {
         let many = text::count(running, "call");
         right.push(Span::styled(format!("{many} running "), style(Tone::Hint)));
@@ -148,7 +153,12 @@ fn status(model: &Model, frame: &mut Frame, area: Rect) {
     let room = usize::from(area.width).saturating_sub(2);
     if let Some(notice) = &model.notice {
         let shown = text::fit(&notice.text, room).into_owned();
-        put(frame, area, 0, &[Span::raw(" "), Span::styled(shown, style(notice.tone))]);
+        put(
+            frame,
+            area,
+            0,
+            &[Span::raw(" "), Span::styled(shown, style(notice.tone))],
+        );
         return;
     }
     let dialog = model.front();
@@ -217,7 +227,10 @@ fn footer(model: &Model, frame: &mut Frame, area: Rect) {
         spans.push(Span::styled(binding.shown, key));
         spans.push(Span::styled(format!(" {}  ", binding.label), label));
     }
-    fill(&mut spans, usize::from(area.width).saturating_sub(tail.len() + 1));
+    fill(
+        &mut spans,
+        usize::from(area.width).saturating_sub(tail.len() + 1),
+    );
     spans.push(Span::styled(tail, style(Tone::Dim)));
     put(frame, area, 0, &spans);
 }

@@ -78,14 +78,25 @@ fn narrowing<T>(
     frame: &mut Frame,
     area: Rect,
 ) {
-    prompt(model, &find.input, &format!("{} of {}", find.len(), find.total()), frame, area);
+    prompt(
+        model,
+        &find.input,
+        &format!("{} of {}", find.len(), find.total()),
+        frame,
+        area,
+    );
     let body = Rect {
         y: area.y + 2,
         height: area.height.saturating_sub(2),
         ..area
     };
     if find.len() == 0 {
-        put(frame, body, 0, &[Span::styled(" nothing matches", style(Tone::Dim))]);
+        put(
+            frame,
+            body,
+            0,
+            &[Span::styled(" nothing matches", style(Tone::Dim))],
+        );
     }
     let width = usize::from(body.width).saturating_sub(2);
     for (y, at) in (0..).zip(find.cursor.window(find.len(), usize::from(body.height))) {

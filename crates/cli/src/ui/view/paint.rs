@@ -91,7 +91,10 @@ pub(super) fn doc(frame: &mut Frame, area: Rect, doc: &Doc) {
 fn doc_row(line: &Row) -> Vec<Span<'static>> {
     let mut spans = Vec::new();
     if line.indented {
-        spans.push(Span::styled(text::cell(line.label, LABEL), style(Tone::Dim)));
+        spans.push(Span::styled(
+            text::cell(line.label, LABEL),
+            style(Tone::Dim),
+        ));
     }
     if line.origin == Origin::Foreign {
         spans.push(Span::styled("│ ", style(Tone::Dim)));

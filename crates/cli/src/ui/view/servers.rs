@@ -37,14 +37,27 @@ pub(super) fn draw(model: &Model, frame: &mut Frame, area: Rect) {
         rows.push(Row::Server(at));
     }
     if !model.loaded {
-        put(frame, area, 0, &[Span::styled(" reading the configuration…", style(Tone::Dim))]);
+        put(
+            frame,
+            area,
+            0,
+            &[Span::styled(
+                " reading the configuration…",
+                style(Tone::Dim),
+            )],
+        );
         return;
     }
     let problems = model.snapshot.problems.iter().take(3);
     let mut area = area;
     for problem in problems {
         let shown = text::fit(problem, usize::from(area.width).saturating_sub(3)).into_owned();
-        put(frame, area, 0, &[Span::styled(format!(" ! {shown}"), style(Tone::Warn))]);
+        put(
+            frame,
+            area,
+            0,
+            &[Span::styled(format!(" ! {shown}"), style(Tone::Warn))],
+        );
         area.y += 1;
         area.height = area.height.saturating_sub(1);
     }
@@ -150,7 +163,10 @@ pub(super) fn summary(model: &Model, server: &Server) -> (String, Tone) {
         }
         status if server.cause.is_empty() => (status.word().to_owned(), tone_of(status)),
         status @ Status::Failed => (server.cause.clone(), tone_of(status)),
-        status => (format!("{}: {}", status.word(), server.cause), tone_of(status)),
+        status => (
+            format!("{}: {}", status.word(), server.cause),
+            tone_of(status),
+        ),
     }
 }
 

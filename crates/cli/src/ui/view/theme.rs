@@ -85,9 +85,7 @@ mod tests {
     #[test]
     fn a_plain_terminal_gets_neither_colours_nor_unicode() {
         let mut buffer = Buffer::empty(Rect::new(0, 0, 10, 1));
-        let style = Style::new()
-            .fg(Color::Red)
-            .add_modifier(Modifier::REVERSED);
+        let style = Style::new().fg(Color::Red).add_modifier(Modifier::REVERSED);
         buffer.set_string(0, 0, "✗ a宽é…", style);
         Theme {
             colour: false,

@@ -159,6 +159,9 @@ attacks! {
     a_list_without_end_fills_the_memory: "a catalog of 60 GB",
         "`tools/list` has 1,000 pages of 60 MB each"
         => "the list is cut, and memory stays below 3 times the limit", limits::endless_list;
+    a_message_unfolds_in_memory: "one response below the limit unfolds into gigabytes",
+        "60 MB of `{},` or `0,` in content, contents, schemas, `_meta`, messages, inputs and pages"
+        => "the call ends with an error or a note, and memory stays below 3 times the limit", limits::many_values;
     a_device_stands_in_for_a_certificate: "a file without end holds up all TLS servers",
         "`tls.ca` names /dev/zero, or a pipe that nobody writes to"
         => "only regular files are read, and the server's error says so", limits::devices_as_certificates;
