@@ -30,7 +30,7 @@ pub(crate) use line::Line;
 pub(crate) use lines::{Lines, inline, name};
 pub(crate) use live::{Live, StatusLine, hold_status_lines, is_animated, use_verbose};
 pub(crate) use pager::{paged, paged_or_folded, use_no_pager};
-pub(crate) use rendered::{TextKind, rendered};
+pub(crate) use rendered::{TextKind, foreign};
 pub(crate) use report::{
     block, error, finish, hint, indented_stderr, instruction, is_json, json_diff, note,
     stderr_lines, url, usage_error, use_json, warning,

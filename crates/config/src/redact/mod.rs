@@ -31,7 +31,7 @@ mod secret_names;
 mod tokens;
 
 pub use entry::{RedactMode, redact_entry};
-pub use entry_secrets::{entry_secrets, header_secrets};
+pub use entry_secrets::{display_redactor, entry_secrets, header_secrets};
 pub use literal::{LiteralSecret, literal_secrets};
 pub use patterns::redact_text;
 pub use ranges::redact_url;

@@ -53,7 +53,7 @@ pub(super) fn secret_ranges(text: &str) -> Vec<Range<usize>> {
 /// servers control the text.
 pub(super) fn each_secret(text: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
-    find_members(text, &mut found);
+    find_members(text, is_secret_name, &mut found);
     find_assignments(text, &mut found);
     find_headers(text, &mut found);
     find_schemes(text, &mut found);
@@ -78,7 +78,11 @@ pub(super) fn merged(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
 }
 
 /// `"name": "value"` with a secret name, in text that is not JSON as a whole.
-fn find_members(text: &str, found: &mut Vec<Range<usize>>) {
+pub(super) fn find_members(
+    text: &str,
+    is_secret: impl Fn(&str) -> bool,
+    found: &mut Vec<Range<usize>>,
+) {
     let is_quote = |c: char| c == '"' || c == '\'';
     let mut done = 0;
     for (colon, _) in text.match_indices(':') {
@@ -89,7 +93,7 @@ fn find_members(text: &str, found: &mut Vec<Range<usize>>) {
         let name = inside
             .rfind(is_quote)
             .map_or("", |open| &inside[open + 1..]);
-        if !is_secret_name(name) {
+        if !is_secret(name) {
             continue;
         }
         let value = text[colon + 1..].trim_start_matches([' ', '\t', '\\']);

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use memchr::memmem::Finder;
+use serde_json::Value;
 
 use super::encodings::{
     MAX_ESCAPE, MAX_LAYERS, Unescaped, base64_parts, form_spaces, is_base64, json_escaped,
@@ -174,6 +175,24 @@ impl Redactor {
         match self.known(text) {
             Cow::Borrowed(text) => redact_text(text),
             Cow::Owned(text) => redact_text(&text).into_owned().into(),
+        }
+    }
+
+    /// Masks the registered secrets in every text of a value, but not in the names of its members.
+    pub fn mask_value(&self, value: &mut Value) {
+        match value {
+            Value::String(text) => {
+                if let Cow::Owned(shown) = self.known(text) {
+                    *text = shown;
+                }
+            }
+            Value::Array(items) => items.iter_mut().for_each(|item| self.mask_value(item)),
+            Value::Object(members) => {
+                members
+                    .values_mut()
+                    .for_each(|member| self.mask_value(member));
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
     }
 

@@ -91,6 +91,9 @@ attacks! {
     an_error_forges_our_lines: "a server prints errors and hints in our name",
         "line breaks, or padding to the next row, in errors, questions and stderr"
         => "no line begins with it", text::in_errors_of_a_server;
+    a_result_forges_our_lines: "a tool prints errors and hints in our name",
+        "line breaks, padding, tabs and wide emoji in results, resources and prompts, on a terminal"
+        => "no row begins with it", text::in_results;
     a_description_forges_our_lines: "a server prints errors and hints in our name",
         "line breaks, or padding, in names, titles, descriptions and pin differences"
         => "no line begins with it", text::in_descriptions;
@@ -108,6 +111,9 @@ attacks! {
     a_secret_reaches_a_screen: "a secret of an entry is shown, logged or stored",
         "secrets in args, URLs, headers, helpers and defaults, and a server that repeats them"
         => "no command prints one, and no file of ours holds one", secrets::on_every_screen;
+    a_secret_is_spelt_otherwise: "a server repeats its secret in another encoding",
+        "percent, JSON and HTML escapes, whole and in part, and Base64, in stderr, errors and traces"
+        => "no command prints one", secrets::in_other_spellings;
     masking_hides_the_cause: "masking hides what one needs",
         "a project path, a word and a port in `env`, repeated in a stack trace"
         => "they stay readable", secrets::not_what_one_needs;
