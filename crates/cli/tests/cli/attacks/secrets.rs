@@ -15,7 +15,8 @@ pub(crate) fn entries(lab: &Lab) -> serde_json::Value {
         .tool("fail", json!([{"stderr": format!("key {SECRET}")}, {"replyError": {"code": -1, "message": format!("bad key {SECRET}")}}]))
         .tool("crash", json!([{"stderr": format!("key {SECRET}")}, {"exit": 1}]));
     let mut script: serde_json::Value = serde_json::from_str(&script.to_json()).unwrap();
-    script["serverInfo"] = json!({"name": format!("I know {SECRET}"), "title": SECRET, "version": SECRET});
+    script["serverInfo"] =
+        json!({"name": format!("I know {SECRET}"), "title": SECRET, "version": SECRET});
     script["instructions"] = json!(format!("use {SECRET}"));
     let script = trunkline_testkit::Script::parse(&script.to_string()).unwrap();
     let mut talks = lab.scratch.entry("talks", &script);
@@ -162,7 +163,10 @@ pub(super) fn in_other_spellings() {
     let all = spellings.join(" , ");
     let script = echo()
         .on_start(json!([{"stderr": &all}]))
-        .tool("fail", json!([{"stderr": &all}, {"replyError": {"code": -1, "message": &all}}]))
+        .tool(
+            "fail",
+            json!([{"stderr": &all}, {"replyError": {"code": -1, "message": &all}}]),
+        )
         .tool("crash", json!([{"stderr": &all}, {"exit": 1}]));
     let lab = Lab::new();
     let mut entry = lab.scratch.entry("s", &script);
