@@ -10,6 +10,10 @@ use serde_json::value::RawValue;
 use crate::check::plain_prefix;
 use crate::{scan, unescape};
 
+/// The maximum number of values in a tree and of elements in a list (SEC-4): two bytes of text
+/// become up to a hundred in memory.
+pub const MAX_VALUES: usize = 500_000;
+
 /// The text of one JSON value, validated once, then shared and sliced without copies.
 ///
 /// ```
@@ -76,12 +80,17 @@ impl Json {
         self.0.clone()
     }
 
-    /// Deserializes the value.
+    /// Deserializes the value. More than [`MAX_VALUES`] values, keys included, are an error.
     pub fn decode<'a, T: Deserialize<'a>>(&'a self) -> Result<T, InvalidJson> {
+        if scan::has_more_values(&self.0, MAX_VALUES) {
+            let error = format!("it has more than {MAX_VALUES} values");
+            return Err(InvalidJson(serde::de::Error::custom(error)));
+        }
         Ok(serde_json::from_str(&self.0)?)
     }
 
-    /// Parses the value into a tree. Nesting deeper than 128 levels is an error.
+    /// Parses the value into a tree. Nesting deeper than 128 levels is an error, and so are more
+    /// than [`MAX_VALUES`] values.
     pub fn to_value(&self) -> Result<serde_json::Value, InvalidJson> {
         self.decode()
     }
@@ -130,11 +139,16 @@ impl Json {
         )
     }
 
-    /// Returns the elements of an array.
+    /// Returns the elements of an array of at most [`MAX_VALUES`] elements.
     pub fn to_elements(&self) -> Option<Vec<Self>> {
-        let mut elements = Vec::new();
-        self.elements(|element| elements.push(element))
-            .then_some(elements)
+        let (mut elements, mut count) = (Vec::new(), 0_usize);
+        let is_list = self.elements(|element| {
+            count += 1;
+            if count <= MAX_VALUES {
+                elements.push(element);
+            }
+        });
+        (is_list && count <= MAX_VALUES).then_some(elements)
     }
 
     /// Returns true for `null`.

@@ -29,7 +29,7 @@ pub mod version;
 
 pub use bytestring::ByteString;
 pub use client::Client;
-pub use json::{InvalidJson, Json, ObjectWriter};
+pub use json::{InvalidJson, Json, MAX_VALUES, ObjectWriter};
 pub use peer::{Peer, RequestError};
 pub use rpc_error::RpcError;
 pub use transport::Closed;

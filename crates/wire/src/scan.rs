@@ -69,6 +69,31 @@ pub(crate) fn members_and_list<'a>(
     (object, found)
 }
 
+/// Returns whether the text has more than `limit` values at any depth, keys included. Reads no more
+/// of it than needed; a short text is not read at all.
+///
+/// ```
+/// use trunkline_wire::scan::has_more_values;
+///
+/// assert!(has_more_values(r#"{"a": [1, 2]}"#, 4));
+/// assert!(!has_more_values(r#"{"a": [1, 2]}"#, 5));
+/// ```
+pub fn has_more_values(text: &str, limit: usize) -> bool {
+    // Each value takes a byte, and another to separate it or to close it.
+    text.len() / 2 >= limit && count_values(text, limit + 1) > limit
+}
+
+/// Counts the values at any depth, keys included, and stops at `limit`.
+pub fn count_values(text: &str, limit: usize) -> usize {
+    let is_value = |token: &Token| {
+        !matches!(
+            token,
+            Token::ObjectEnd | Token::ArrayEnd | Token::Colon | Token::Comma
+        )
+    };
+    Tokens::new(text).filter(is_value).take(limit).count()
+}
+
 /// Decodes a string, given with its quotes. Returns an empty string for any other value.
 pub fn unquote(raw: &str) -> Cow<'_, str> {
     match raw.strip_prefix('"').and_then(|raw| raw.strip_suffix('"')) {

@@ -13,7 +13,7 @@ use super::context::{self, Request, Target};
 use super::result::summary;
 use crate::args::{ConfigArgs, PromptArgs};
 use crate::exit::Exit;
-use crate::output::{self, Stream, TextKind};
+use crate::output::{self, Stream, TextKind, inline};
 
 pub(crate) async fn run(config: &ConfigArgs, prompt: &PromptArgs, as_json: bool) -> Exit {
     let timeout = prompt.timeout.map(Duration::from_millis);
@@ -179,12 +179,12 @@ fn show(said: &PromptOutput, as_json: bool) {
     let one_voice = said.messages.iter().all(|message| &*message.role == "user");
     for PromptMessage { role, content } in &said.messages {
         if !one_voice {
-            output::tool_text(&format!("[{role}]"));
+            output::tool_text(&format!("[{}]", inline(role)));
         }
         let text = content.text().map(String::from);
         let text = text.unwrap_or_else(|| summary(content, Some(&said.server)));
         match output::width(Stream::Out) {
-            Some(width) => output::result(output::rendered(&text, TextKind::Unknown, width)),
+            Some(width) => output::result(output::foreign(&text, TextKind::Unknown, width)),
             None => output::tool_text(&text),
         }
     }

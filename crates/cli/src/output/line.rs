@@ -2,7 +2,8 @@
 //!
 //! A line holds escaped text and, apart from it, the styles of its parts. Only [`Line::render`]
 //! makes escape sequences, so foreign text cannot carry any (SEC-3), and every width is that of the
-//! text as it is shown.
+//! text as it is shown. There are no tabs in it: their width depends on the terminal. Where
+//! terminals disagree on a width, a line is wrapped by the widest.
 
 use std::fmt::{self, Write as _};
 use std::ops::Range;
@@ -113,6 +114,15 @@ impl Line {
         self
     }
 
+    /// Returns the line behind the mark of foreign text, to be wrapped like one.
+    pub(super) fn marked(&self) -> Self {
+        let mut marked = Self::of(Style::Dim, MARK);
+        marked.append(self);
+        marked.hang = self.hang;
+        marked.trim_end();
+        marked
+    }
+
     /// Returns the text without styles.
     pub(crate) fn as_str(&self) -> &str {
         &self.text
@@ -131,7 +141,12 @@ impl Line {
         if escaped.is_empty() {
             return;
         }
-        self.text += escaped;
+        // Nothing that moves the cursor by an unknown width gets past here.
+        if escaped.contains('\t') {
+            self.text += &escaped.replace('\t', " ");
+        } else {
+            self.text += escaped;
+        }
         let end = self.text.len();
         match self.runs.last_mut() {
             Some((last, known)) if *known == style => *last = end,
@@ -167,7 +182,7 @@ impl Line {
     /// Cuts the line to a width, at a word if there is one.
     #[must_use]
     pub(crate) fn cut(&self, width: usize) -> Self {
-        if self.width() <= width {
+        if fits(&self.text, width) {
             return self.clone();
         }
         let room = width.saturating_sub(ellipsis().width());
@@ -196,16 +211,22 @@ impl Line {
         let indent = indent.min(MAX_INDENT);
         let marked = body[indent..].starts_with(MARK);
         let mut next = Self::new();
-        let hang = self.hang.unwrap_or(indent + CONTINUATION);
+        // A wide hang must not keep a narrow terminal from being wrapped for.
+        let most = width.saturating_sub(MIN_ROOM);
         if marked {
             next.add(Style::Plain, &" ".repeat(indent));
             next.add(Style::Dim, MARK);
+            let hang = self.hang.unwrap_or(0);
+            let hang = hang.min(most.saturating_sub(next.width()));
+            next.add(Style::Plain, &" ".repeat(hang));
         } else {
+            let least = indent + CONTINUATION;
+            let hang = self.hang.unwrap_or(least).min(most.max(least));
             next.add(Style::Plain, &" ".repeat(hang));
         }
         let next_width = next.width();
         // Leave wrapping to a terminal that is too narrow.
-        if self.verbatim || self.width() <= width || width < next_width + MIN_ROOM {
+        if self.verbatim || fits(body, width) || width < next_width + MIN_ROOM {
             return vec![self.clone()];
         }
         let mut rows = Vec::new();
@@ -247,11 +268,30 @@ impl Line {
     }
 }
 
+/// Returns the cells that a character takes on the terminals that give it most: some do not join
+/// emoji, and some show a flag as two letters in boxes.
+fn cells(c: char) -> usize {
+    match c {
+        // It makes the character before it wide.
+        '\u{fe0f}' => 1,
+        '\u{1f1e6}'..='\u{1f1ff}' => 2,
+        c => c.width().unwrap_or(0),
+    }
+}
+
+/// Returns whether a text fits into a width on every terminal.
+fn fits(text: &str, width: usize) -> bool {
+    if text.is_ascii() {
+        return text.len() <= width;
+    }
+    fitting(text, width) == text.len()
+}
+
 /// Returns where a text exceeds `room` cells.
 pub(super) fn fitting(text: &str, room: usize) -> usize {
     let mut used = 0;
     for (at, c) in text.char_indices() {
-        used += c.width().unwrap_or(0);
+        used += cells(c);
         if used > room {
             return at;
         }
@@ -266,7 +306,7 @@ fn break_at(text: &str, room: usize, is_first: bool) -> usize {
     let mut quoted = false;
     let mut is_inside = !is_first;
     for (at, c) in text.char_indices() {
-        used += c.width().unwrap_or(0);
+        used += cells(c);
         if used > room {
             return space.unwrap_or(at.max(c.len_utf8()));
         }
@@ -298,6 +338,24 @@ mod tests {
         let mut plain = String::new();
         line.render(false, &mut plain);
         assert_eq!(plain, line.as_str());
+    }
+
+    #[test]
+    fn nothing_in_a_line_is_wider_than_counted() {
+        let mut line = Line::plain("a\tb");
+        line.push_whole(Style::Dim, "\tc");
+        line.append(&Line::plain("\td"));
+        assert_eq!(line.as_str(), "a b c d");
+        // Some terminals show these as several characters.
+        for sequence in ["👩\u{200d}👩\u{200d}👧", "🇩🇪", "❤\u{fe0f}", "👍🏽"] {
+            let most: usize = sequence.chars().map(cells).sum();
+            let line = Line::plain(format_args!("{}error: x", sequence.repeat(38)));
+            for row in line.wrapped(79) {
+                let shown: usize = row.as_str().chars().map(cells).sum();
+                assert!(shown <= 79, "{sequence} takes up to {most} cells");
+            }
+            assert!(line.wrapped(79).len() > 1, "{sequence}");
+        }
     }
 
     #[test]

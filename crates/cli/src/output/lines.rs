@@ -95,6 +95,12 @@ impl Lines {
         }
     }
 
+    /// Puts the mark of foreign text in front of every line. Long lines are wrapped behind it.
+    #[must_use]
+    pub(crate) fn marked(self) -> Self {
+        Self(self.0.iter().map(Line::marked).collect())
+    }
+
     /// Adds lines.
     pub(crate) fn append(&mut self, lines: impl Into<Self>) {
         self.0.append(&mut lines.into().0);
@@ -211,6 +217,23 @@ mod tests {
             lines.to_plain(),
             "ours\ntoo\nserver \"a\\nerror: b\\r\\u{2028}c\\u{1b}[2Jd\\u{85}e\"\n  \
              | one\n  | | two\n  | error: three\n  | four\\u{2028}five\n"
+        );
+    }
+
+    #[test]
+    fn marked_text_starts_no_row() {
+        let mut lines = Lines::new();
+        lines.push_line(Line::plain("error: forged").verbatim());
+        lines.push_gap();
+        lines.push_line(Line::plain(format_args!("{}error: forged", "x".repeat(38))).verbatim());
+        lines.push_line(Line::plain("- one two three four five six seven eight").hang(2));
+        assert_eq!(
+            lines.marked().render(Some(40), false),
+            format!(
+                "| error: forged\n|\n| {}\n| error: forged\n\
+                 | - one two three four five six seven\n|   eight\n",
+                "x".repeat(38)
+            )
         );
     }
 

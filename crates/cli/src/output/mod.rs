@@ -34,7 +34,7 @@ pub(crate) use pager::{paged, paged_or_folded, use_no_pager};
 pub(crate) use prompt::{
     Dialog, Prompted, StopOnDrop, StopSignal, Stopped, TextPrompt, is_possible as can_prompt,
 };
-pub(crate) use rendered::{TextKind, rendered};
+pub(crate) use rendered::{TextKind, foreign};
 pub(crate) use report::{
     block, error, finish, hint, indented_stderr, instruction, is_json, json_diff, note,
     stderr_lines, url, usage_error, use_json, warning,

@@ -1,7 +1,7 @@
 //! Renders the text of a tool or resource for a terminal: JSON, Markdown, or as it is.
 
 use super::line::Line;
-use super::lines::Lines;
+use super::lines::{Lines, MARK};
 use super::style::Style;
 use super::{json_view, markdown};
 
@@ -29,8 +29,13 @@ impl TextKind {
     }
 }
 
+/// Renders a text of a server for a terminal of this width, each row behind the mark of foreign text.
+pub(crate) fn foreign(text: &str, kind: TextKind, width: usize) -> Lines {
+    rendered(text, kind, width.saturating_sub(MARK.len())).marked()
+}
+
 /// Renders a text for a terminal of this width.
-pub(crate) fn rendered(text: &str, kind: TextKind, width: usize) -> Lines {
+fn rendered(text: &str, kind: TextKind, width: usize) -> Lines {
     if text.len() > MAX_RENDERED {
         return verbatim(text);
     }

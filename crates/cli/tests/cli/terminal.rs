@@ -168,7 +168,7 @@ fn status_lines_are_erased_at_the_end() {
     let shown = on_a_terminal(&mut lab.command(&["call", "s", "t"]));
     assert!(shown.contains(" mcp__s__t  1 s  #"), "{shown:?}");
     assert!(shown.contains("-  [2/3] working"), "{shown:?}");
-    assert!(shown.ends_with("\r\u{1b}[Kdone\r\n"), "{shown:?}");
+    assert!(shown.ends_with("\r\u{1b}[K| done\r\n"), "{shown:?}");
     // Nothing moves where nobody could follow, or where logs are in between.
     for (name, value, flag) in [
         ("TERM", "dumb", "call"),

@@ -29,7 +29,7 @@ use crate::approval::{RepositoryFile, is_path};
 use crate::expand::KeyringRef;
 use crate::glob::Glob;
 use crate::names::normalize_name;
-use crate::redact::{RedactMode, redact_entry};
+use crate::redact::{RedactMode, display_redactor, redact_entry};
 use crate::scopes::Scope;
 use crate::secret::Secret;
 
@@ -244,6 +244,8 @@ impl ServerEntry {
     pub fn redacted(&self) -> Value {
         let mut written = self.as_written();
         redact_entry(&mut written, RedactMode::Display);
+        // The values that its references stand for may be in it literally, too.
+        display_redactor(self).mask_value(&mut written);
         written
     }
 

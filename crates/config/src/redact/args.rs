@@ -138,10 +138,15 @@ impl Flag {
         let end = arg
             .find(|c: char| c == '=' || c.is_whitespace())
             .unwrap_or(arg.len());
+        // `--token:value`, as some programs of Windows and .NET take it.
+        let end = match arg[..end].find(':') {
+            Some(colon) if is_secret_name(arg[..colon].trim_start_matches('-')) => colon,
+            _ => end,
+        };
         let flag = match arg[..end].trim_start_matches('-') {
             "e" | "env" | "env-var" | "environment" => Self::Env,
             "H" | "header" | "headers" => Self::Header,
-            "u" | "user" => Self::User,
+            "u" | "user" | "U" | "proxy-user" | "basic-auth" | "http-basic" => Self::User,
             name if is_secret_name(name) => Self::Secret,
             "pw" if arg.starts_with("--") => Self::Password,
             "key" if arg.starts_with("--") => Self::Likely,
@@ -167,13 +172,21 @@ impl ArgScanner {
         }
     }
 
+    /// Whether an argument that begins with a dash is the value of the flag before it.
+    fn takes(&self, arg: &str) -> bool {
+        let wants = matches!(self.pending, Flag::Secret | Flag::Password | Flag::Likely);
+        let value = arg.trim_start_matches('-');
+        wants && value.len() >= 8 && !value.contains('=') && !is_words(value)
+    }
+
     /// The flag whose value this argument is, and the offset of the value; `None` for a flag whose
     /// value is the next argument.
     pub(super) fn next(&mut self, arg: &str) -> Option<(Flag, usize)> {
         let password = self
             .password_flag
             .and_then(|known| Some((known.flag, known.value_start(arg)?)));
-        let (flag, start) = match password.or_else(|| Flag::of(arg)) {
+        let own = password.or_else(|| Flag::of(arg).filter(|_| !self.takes(arg)));
+        let (flag, start) = match own {
             Some(flag) => flag,
             None => (std::mem::replace(&mut self.pending, Flag::None), 0),
         };
@@ -341,6 +354,93 @@ mod tests {
                 (
                     json!(["--pass", "hunter", "--pwd=hunter"]),
                     json!(["--pass", "***", "--pwd=***"]),
+                ),
+                (
+                    json!(["--token", "-x9Kq2LmP7vN4tR8", "--key", "--x9Kq2LmP7vN4"]),
+                    json!(["--token", "***", "--key", "***"]),
+                ),
+                (
+                    json!(["--token", "--oauth2-scopes", "a", "--password", "-v"]),
+                    json!(["--token", "--oauth2-scopes", "a", "--password", "-v"]),
+                ),
+                (
+                    json!([
+                        "--token:abc",
+                        "--token1=abc",
+                        "--token_value=abc",
+                        "--app-key",
+                        "abc"
+                    ]),
+                    json!([
+                        "--token:***",
+                        "--token1=***",
+                        "--token_value=***",
+                        "--app-key",
+                        "***"
+                    ]),
+                ),
+                (
+                    json!([
+                        "--basic-auth",
+                        "u:pw",
+                        "--keypass",
+                        "abc",
+                        "--service-role-key",
+                        "abc"
+                    ]),
+                    json!([
+                        "--basic-auth",
+                        "u:***",
+                        "--keypass",
+                        "***",
+                        "--service-role-key",
+                        "***"
+                    ]),
+                ),
+                (
+                    json!([
+                        "--sas",
+                        "sv=2020&sig=x9Kq2LmP7%3D&se=1",
+                        "--set",
+                        "db.password:x9Kq2LmP7"
+                    ]),
+                    json!(["--sas", "sv=2020&sig=***&se=1", "--set", "db.password:***"]),
+                ),
+                (
+                    json!([
+                        "--key-file",
+                        "path",
+                        "--sort-key",
+                        "name",
+                        "--public-key",
+                        "abc"
+                    ]),
+                    json!([
+                        "--key-file",
+                        "path",
+                        "--sort-key",
+                        "name",
+                        "--public-key",
+                        "abc"
+                    ]),
+                ),
+                (
+                    json!([
+                        "--primary-key",
+                        "id",
+                        "--target:linux",
+                        "-Dcolor:red",
+                        "--map",
+                        "a:b"
+                    ]),
+                    json!([
+                        "--primary-key",
+                        "id",
+                        "--target:linux",
+                        "-Dcolor:red",
+                        "--map",
+                        "a:b"
+                    ]),
                 ),
                 (
                     json!(["--pw", "hunter", "-p", "8080"]),

@@ -5,10 +5,11 @@ use std::ops::Range;
 use serde_json::{Map, Value};
 
 use super::args::{ArgScanner, arg_ranges};
-use super::classify::{is_path_setting, is_plain};
+use super::classify::{is_path_setting, is_plain, is_words};
 use super::code::without_code;
 use super::patterns::{merged, replace_ranges};
-use super::ranges::{OPEN_HEADERS, command_ranges, url_ranges, value_ranges};
+use super::ranges::{OPEN_HEADERS, command_ranges, helper_ranges, url_ranges, value_ranges};
+use super::redactor::Redactor;
 use super::secret_names::is_secret_name;
 use crate::secret::HIDDEN;
 
@@ -36,13 +37,40 @@ pub enum RedactMode {
 /// assert_eq!(entry["args"], json!(["run", "-e", "GITHUB_TOKEN=***", "image"]));
 /// ```
 pub fn redact_entry(entry: &mut Value, mode: RedactMode) {
+    let named = named_values(entry);
+    let mut found = Vec::new();
     let mut masker = Masker {
         mode,
-        replace: &mut |_| HIDDEN.to_owned(),
+        replace: &mut |secret| {
+            found.push(secret.to_owned());
+            HIDDEN.to_owned()
+        },
     };
     if let Value::Object(fields) = entry {
         masker.fields(fields);
     }
+    // The same secret may stand elsewhere, as in `sh -c "run SECRET"`. An approval shows all code.
+    if mode == RedactMode::Display {
+        found.retain(|secret| is_telling(secret) || named.contains(secret));
+        let redactor = Redactor::default();
+        redactor.hide_all(found.iter().map(String::as_str));
+        redactor.mask_value(entry);
+    }
+}
+
+/// Whether a value is a secret wherever it stands, rather than an ordinary word.
+pub(super) fn is_telling(value: &str) -> bool {
+    !is_plain(value) && !is_words(value)
+}
+
+/// The values of variables and headers with the names of secrets.
+fn named_values(entry: &Value) -> Vec<String> {
+    let fields = ["env", "headers"].into_iter();
+    let members = fields.filter_map(|field| entry.get(field)?.as_object());
+    let named = members.flatten().filter(|(name, _)| is_secret_name(name));
+    named
+        .filter_map(|(_, value)| Some(value.as_str()?.to_owned()))
+        .collect()
 }
 
 /// Replaces the secrets in an entry.
@@ -69,6 +97,9 @@ impl Masker<'_> {
                 }
                 ("args", Value::Array(args)) => self.args(&command, args),
                 ("url", Value::String(url)) => self.mask(url, url_ranges(url)),
+                ("headersHelper", Value::String(command)) if self.mode == RedactMode::Display => {
+                    self.put(command, helper_ranges);
+                }
                 ("command" | "headersHelper", Value::String(command)) => {
                     self.put(command, command_ranges);
                 }
@@ -270,6 +301,27 @@ mod tests {
             "headers": {"A": "***", "B": "Bearer ${keyring:a/b}", "C": "Bearer ***", "D": "***", "Accept": "x/y", "E": "${X:-***}"},
         });
         assert_eq!(shown(entry, RedactMode::Display), expected);
+    }
+
+    #[test]
+    fn a_secret_is_hidden_wherever_it_stands() {
+        let entry = json!({
+            "command": "sh", "args": ["-c", "echo s3cr3tX1 hunter core /home/me production"],
+            "env": {"FOOTOK": "s3cr3tX1", "A_PASSWORD": "hunter", "MODE": "production"},
+            "headers": {"X-Team": "core"}, "note": {"about": ["is s3cr3tX1"]}, "cwd": "/home/me",
+            "headersHelper": "echo '{\"X-Helper\": \"abc\", \"Accept\": \"x/y\"}'",
+        });
+        let expected = json!({
+            "command": "sh", "args": ["-c", "echo *** *** core /home/me production"],
+            "env": {"FOOTOK": "***", "A_PASSWORD": "***", "MODE": "***"},
+            "headers": {"X-Team": "***"}, "note": {"about": ["is ***"]}, "cwd": "/home/me",
+            "headersHelper": "echo '{\"X-Helper\": \"***\", \"Accept\": \"x/y\"}'",
+        });
+        assert_eq!(shown(entry, RedactMode::Display), expected);
+        // Code that is called a secret stays visible to the user who approves it.
+        let entry = json!({"args": ["-c", "evil1X | sh"], "env": {"A_TOKEN": "evil1X"}});
+        let shown = shown(entry, RedactMode::Approval);
+        assert_eq!(shown["args"][1], "evil1X | sh");
     }
 
     #[test]

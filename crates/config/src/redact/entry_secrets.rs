@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use percent_encoding::percent_decode_str;
 
 use super::classify::{is_path_setting, is_plain, is_words};
-use super::entry::command_line_secrets;
+use super::entry::{command_line_secrets, is_telling};
 use super::patterns::merged;
-use super::ranges::{OPEN_HEADERS, command_ranges, scheme_end};
+use super::ranges::{OPEN_HEADERS, helper_ranges, scheme_end};
+use super::redactor::Redactor;
 use super::secret_names::is_secret_name;
 use crate::entry::{IdeEntry, ServerEntry, ServerUrl, StdioEntry, TransportEntry};
 use crate::secret::Secret;
@@ -29,7 +30,7 @@ pub fn entry_secrets(entry: &ServerEntry) -> Vec<String> {
             found.extend(entry.transport.url().into_iter().flat_map(url_secrets));
             found.extend(headers.flat_map(|(name, value)| header_secrets(name, value.expose())));
             let helper = entry.transport.headers_helper().unwrap_or_default();
-            let ranges = merged(command_ranges(helper)).into_iter();
+            let ranges = merged(helper_ranges(helper)).into_iter();
             found.extend(ranges.map(|range| helper[range].to_owned()));
         }
         TransportEntry::Ide(IdeEntry {
@@ -45,6 +46,16 @@ pub fn entry_secrets(entry: &ServerEntry) -> Vec<String> {
         TransportEntry::Sdk => {}
     }
     found
+}
+
+/// A redactor for what is displayed about a server: masks its secrets by value, but not values that
+/// are ordinary words.
+pub fn display_redactor(entry: &ServerEntry) -> Redactor {
+    let mut secrets = entry_secrets(entry);
+    secrets.retain(|secret| is_telling(secret));
+    let redactor = Redactor::default();
+    redactor.hide_all(secrets.iter().map(String::as_str));
+    redactor
 }
 
 /// The secrets in a header: its value, and the part after the scheme.

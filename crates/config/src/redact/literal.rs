@@ -112,6 +112,14 @@ impl Search<'_> {
         {
             self.report("url", &format!("{}_PASSWORD", self.server));
         }
+        // A webhook has its key in the path, and a token may be anywhere.
+        let path = before.find("//").map_or(0, |at| at + 2 + authority.len());
+        if secret_ranges(before)
+            .iter()
+            .any(|range| range.start >= path)
+        {
+            self.report("url", "url");
+        }
         for pair in query.split('#').next().unwrap_or_default().split('&') {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             if !value.is_empty() && !is_reference(value) && !is_setting(name, value) {
@@ -233,6 +241,22 @@ mod tests {
                 &[("url", "MY_SERVER_PASSWORD")],
             ),
             (json!({"authToken": "abc"}), &[("authToken", "AUTHTOKEN")]),
+            (
+                json!({"url": "https://hooks.slack.com/services/T00/B00/x9Kq2LmP7vN4"}),
+                &[("url", "MY_SERVER_TOKEN")],
+            ),
+            (
+                json!({"args": ["--token", "-x9Kq2LmP7vN4tR8", "--service-role-key", "abc"]}),
+                &[("args[1]", "TOKEN"), ("args[3]", "SERVICE_ROLE_KEY")],
+            ),
+            (
+                json!({"args": ["GITHUB_TOKEN_2=abc", "a=b;AccountKey=abc=="]}),
+                &[("args[0]", "GITHUB_TOKEN_2"), ("args[1]", "A")],
+            ),
+            (
+                json!({"args": ["root:pw@tcp(h:3306)/db", "--sort-key", "name"]}),
+                &[("args[0]", "ROOT")],
+            ),
         ];
         for (entry, expected) in cases {
             let found = literal_secrets("my server", entry);

@@ -19,6 +19,7 @@
 mod args;
 mod classify;
 mod code;
+mod encodings;
 mod entry;
 mod entry_secrets;
 mod literal;
@@ -30,7 +31,7 @@ mod secret_names;
 mod tokens;
 
 pub use entry::{RedactMode, redact_entry};
-pub use entry_secrets::{entry_secrets, header_secrets, is_inherited_secret};
+pub use entry_secrets::{display_redactor, entry_secrets, header_secrets, is_inherited_secret};
 pub use literal::{LiteralSecret, literal_secrets};
 pub use patterns::redact_text;
 pub use ranges::redact_url;

@@ -5,6 +5,8 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use super::classify::is_words;
+use super::ranges::scheme_end;
 use super::secret_names::is_secret_name;
 use super::tokens::find_tokens;
 use crate::secret::HIDDEN;
@@ -51,12 +53,13 @@ pub(super) fn secret_ranges(text: &str) -> Vec<Range<usize>> {
 /// servers control the text.
 pub(super) fn each_secret(text: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
-    find_members(text, &mut found);
+    find_members(text, is_secret_name, &mut found);
     find_assignments(text, &mut found);
     find_headers(text, &mut found);
     find_schemes(text, &mut found);
     find_flags(text, &mut found);
     find_urls(text, &mut found);
+    find_logins(text, &mut found);
     find_tokens(text, &mut found);
     found
 }
@@ -75,7 +78,11 @@ pub(super) fn merged(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
 }
 
 /// `"name": "value"` with a secret name, in text that is not JSON as a whole.
-fn find_members(text: &str, found: &mut Vec<Range<usize>>) {
+pub(super) fn find_members(
+    text: &str,
+    is_secret: impl Fn(&str) -> bool,
+    found: &mut Vec<Range<usize>>,
+) {
     let is_quote = |c: char| c == '"' || c == '\'';
     let mut done = 0;
     for (colon, _) in text.match_indices(':') {
@@ -86,7 +93,7 @@ fn find_members(text: &str, found: &mut Vec<Range<usize>>) {
         let name = inside
             .rfind(is_quote)
             .map_or("", |open| &inside[open + 1..]);
-        if !is_secret_name(name) {
+        if !is_secret(name) {
             continue;
         }
         let value = text[colon + 1..].trim_start_matches([' ', '\t', '\\']);
@@ -132,10 +139,16 @@ fn find_assignments(text: &str, found: &mut Vec<Range<usize>>) {
         let name = before.rfind(|c| !part_of_name(c)).map_or(before, |end| {
             before[end..].trim_start_matches(|c| !part_of_name(c))
         });
-        if at < done || !is_secret_name(name) {
+        if at < done {
             continue;
         }
         let value = &text[at + 1..];
+        // The signature of a shared link, also without the URL before it.
+        let is_signature =
+            || ["sig", "signature"].contains(&name) && is_tokenish(&value[..token_end(value)]);
+        if !is_secret_name(name) && !is_signature() {
+            continue;
+        }
         if let Some(default) = defaults.at(value) {
             done = at + 1 + default.end;
             found.push(at + 1 + default.start..done);
@@ -196,10 +209,10 @@ fn token_end(text: &str) -> usize {
     text.find(|c| !part(c)).unwrap_or(text.len())
 }
 
-/// `X-Api-Key: value`, as in a header or a line of YAML.
+/// `X-Api-Key: value`, as in a header or a line of YAML, with or without the space.
 fn find_headers(text: &str, found: &mut Vec<Range<usize>>) {
     let part_of_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    for (colon, _) in text.match_indices(": ") {
+    for (colon, _) in text.match_indices(':') {
         let before = &text[..colon];
         let start = before.rfind(|c| !part_of_name(c)).map_or(0, |at| {
             at + before[at..].chars().next().map_or(1, char::len_utf8)
@@ -207,10 +220,11 @@ fn find_headers(text: &str, found: &mut Vec<Range<usize>>) {
         if !is_secret_name(&before[start..]) {
             continue;
         }
-        let value = text[colon + 2..].trim_start_matches([' ', '"', '\'']);
+        let value = text[colon + 1..].trim_start_matches([' ', '"', '\'']);
+        let value = value[scheme_end(value)..].trim_start_matches(' ');
         let start = text.len() - value.len();
         let end = token_end(value);
-        if is_tokenish(&value[..end]) {
+        if !value.starts_with("//") && is_tokenish(&value[..end]) {
             found.push(start..start + end);
         }
     }
@@ -285,6 +299,69 @@ fn find_urls(text: &str, found: &mut Vec<Range<usize>>) {
         if let Some(query) = url.find('?') {
             find_query(text, start + query + 1..from, found);
         }
+        if HOOKS.iter().any(|hook| url.contains(hook)) {
+            let path = &url[..url.find(['?', '#']).unwrap_or(url.len())];
+            let mut at = start;
+            for part in path.split('/') {
+                if is_tokenish(part) && !is_words(part) && !part.contains('.') {
+                    found.push(at..at + part.len());
+                }
+                at += part.len() + 1;
+            }
+        }
+    }
+}
+
+/// URLs that contain one of these carry their key in the path.
+const HOOKS: [&str; 5] = [
+    "hook",
+    "://api.telegram.org/",
+    "://mcp.zapier.com/",
+    "://mcp.pipedream.net/",
+    "://server.smithery.ai/",
+];
+
+/// The password in `user:password@tcp(host)/database` (Go), in `jdbc:oracle:thin:user/password@host`
+/// and in `123456789:token` of a bot.
+fn find_logins(text: &str, found: &mut Vec<Range<usize>>) {
+    let ends = |c: char| c.is_whitespace() || "\"'<>`".contains(c);
+    let mut done = 0;
+    for (at, _) in text.match_indices('@') {
+        let is_go = ["tcp(", "unix(", "udp("]
+            .iter()
+            .any(|net| text[at + 1..].starts_with(net));
+        if is_go {
+            let word = &text[done..at];
+            let word = &word[word.rfind(ends).map_or(0, |end| end + 1)..];
+            if let Some(colon) = word.find(':') {
+                found.push(at - word.len() + colon + 1..at);
+            }
+            done = at + 1;
+        }
+    }
+    let mut done = 0;
+    for (at, _) in text.match_indices("jdbc:oracle:") {
+        if at < done {
+            continue;
+        }
+        let word = &text[at..];
+        let word = &word[..word.find(ends).unwrap_or(word.len())];
+        done = at + word.len();
+        let Some(end) = word.find('@') else { continue };
+        if let Some(slash) = word[..end].find('/') {
+            found.push(at + slash + 1..at + end);
+        }
+    }
+    for (colon, _) in text.match_indices(':') {
+        let digits = text[..colon].bytes().rev().take_while(u8::is_ascii_digit);
+        let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-".contains(byte);
+        let (id, token) = (digits.count(), text[colon + 1..].bytes());
+        if id >= 6 {
+            let length = token.take_while(is_part).count();
+            if length >= 30 && is_tokenish(&text[colon + 1..colon + 1 + length]) {
+                found.push(colon + 1..colon + 1 + length);
+            }
+        }
     }
 }
 
@@ -355,6 +432,28 @@ mod tests {
                 "  --token string   the token",
             ),
             ("é=ü token=ä", "é=ü token=***"),
+            ("Authorization: token x9Kq2LmP7", "Authorization: token ***"),
+            ("Authorization:Bearer x9Kq2LmP7", "Authorization:Bearer ***"),
+            ("X-Api-Key:x9Kq2LmP7", "X-Api-Key:***"),
+            ("--token:x9Kq2LmP7", "--token:***"),
+            ("run --token -x9Kq2LmP7 now", "run --token *** now"),
+            ("GITHUB_TOKEN_2=abc x", "GITHUB_TOKEN_2=*** x"),
+            (
+                "AccountName=a;AccountKey=abc==;EndpointSuffix=x",
+                "AccountName=a;AccountKey=***;EndpointSuffix=x",
+            ),
+            ("sv=2020&sig=x9Kq2LmP7%3D&x=1", "sv=2020&sig=***&x=1"),
+            ("sig=9 signature=none", "sig=9 signature=none"),
+            ("root:p@ss:w@tcp(h:3306)/db", "root:***@tcp(h:3306)/db"),
+            ("x 'u:pw@unix(/s)/db'", "x 'u:***@unix(/s)/db'"),
+            (
+                "jdbc:oracle:thin:scott/tiger@h:1521/x",
+                "jdbc:oracle:thin:scott/***@h:1521/x",
+            ),
+            (
+                "bot123456789:AAFx9Kq2LmP7vN4tR8x9Kq2LmP7vN4tR8 up",
+                "bot123456789:*** up",
+            ),
         ]);
     }
 
@@ -372,6 +471,26 @@ mod tests {
                 "GET https://h/?key=***&q=d&sig=***#f",
             ),
             ("key=abc", "key=abc"),
+            (
+                "https://hooks.slack.com/services/T00/B00/x9Kq2LmP7vN4aaaaaaaaaaaa",
+                "https://hooks.slack.com/services/T00/B00/***",
+            ),
+            (
+                "https://discord.com/api/webhooks/123456789012/x9Kq2LmP7vN4_-x9Kq2LmP7vN4 x",
+                "https://discord.com/api/webhooks/***/*** x",
+            ),
+            (
+                "https://mcp.zapier.com/api/mcp/s/x9Kq2LmP7vN4/mcp",
+                "https://mcp.zapier.com/api/mcp/s/***/mcp",
+            ),
+            (
+                "https://api.example/webhooks/v2/list-all",
+                "https://api.example/webhooks/v2/list-all",
+            ),
+            (
+                "https://github.com/o/r/tree/9f2c1e7a4b?x=1",
+                "https://github.com/o/r/tree/9f2c1e7a4b?x=1",
+            ),
         ]);
     }
 
@@ -430,6 +549,9 @@ mod tests {
             "listening on http://127.0.0.1:3000/mcp",
             "docker run ghcr.io/org/image@sha256:0123456789abcdef0123456789abcdef",
             "fatal: SLACK_BOT_TOKEN is not set",
+            "server --key-file path --sort-key name --primary-key id --public-key abc12345",
+            "token: required, token:string, auth:http://127.0.0.1:8080",
+            "at 2026-11-18T13:46:32.123456:module, mailto:me@host npm:pkg@1.2.3 git@h:o/r",
         ] {
             assert_eq!(redact_text(text), text);
         }
@@ -471,6 +593,17 @@ mod tests {
             "--token ",
             "--token a",
             "\"a\":",
+            "a:b@tcp(",
+            "@tcp(",
+            "jdbc:oracle:",
+            "jdbc:oracle:a/",
+            "1",
+            "1:",
+            "123456:a",
+            "token:",
+            "sig=",
+            "://hook/",
+            "token:token ",
             "\"token\":",
             "\"token\":{",
             "\"token\":\\",

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::patterns::{each_secret, merged, replace_ranges};
+use super::patterns::{each_secret, find_members, merged, replace_ranges};
 use super::references::without_references;
 use crate::secret::HIDDEN;
 
@@ -48,6 +48,26 @@ pub(super) fn command_ranges(text: &str) -> Vec<Range<usize>> {
     let mut ranges = each_secret(text);
     ranges.retain(|range| !text[range.clone()].starts_with(['`', '(']));
     without_references(text, &ranges)
+}
+
+/// The secrets in a command that prints headers as JSON: the values of all headers, too.
+pub(super) fn helper_ranges(text: &str) -> Vec<Range<usize>> {
+    let is_open = |name: &str| OPEN_HEADERS.contains(&name.to_lowercase().as_str());
+    let is_header = |name: &str| {
+        let is_part = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+        !name.is_empty() && name.len() <= 100 && name.chars().all(is_part) && !is_open(name)
+    };
+    let mut ranges = command_ranges(text);
+    let mut headers = Vec::new();
+    find_members(text, is_header, &mut headers);
+    headers.retain(|range| !text[range.clone()].starts_with(['`', '(']));
+    let after_scheme = headers.into_iter().map(|range| {
+        let start = range.start + scheme_end(&text[range.clone()]);
+        start..range.end
+    });
+    let headers: Vec<_> = after_scheme.collect();
+    ranges.extend(without_references(text, &headers));
+    ranges
 }
 
 /// The secrets of a URL: user information, query values and the fragment.

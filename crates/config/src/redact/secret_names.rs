@@ -19,9 +19,58 @@ const PARTS: [&str; 14] = [
 ];
 
 /// Names that are one of these are secrets; as parts they are too common.
-const WHOLE: [&str; 9] = [
-    "auth", "jwt", "otp", "pass", "passcode", "pat", "pin", "psk", "pwd",
+const WHOLE: [&str; 11] = [
+    "auth", "cred", "creds", "jwt", "otp", "pass", "passcode", "pat", "pin", "psk", "pwd",
 ];
+
+/// Names that end with one of these are secrets. Other keys sort, identify or unlock nothing:
+/// `sort-key`, `primary-key`, `public-key`.
+const ENDS: [&str; 38] = [
+    "accountkey",
+    "adminkey",
+    "appkey",
+    "applicationkey",
+    "authkey",
+    "deploykey",
+    "hmackey",
+    "ingestkey",
+    "integrationkey",
+    "licensekey",
+    "masterkey",
+    "securitykey",
+    "servicekey",
+    "servicerolekey",
+    "sessionkey",
+    "sharedkey",
+    "storagekey",
+    "subscriptionkey",
+    "writekey",
+    "adminpass",
+    "authpass",
+    "certpass",
+    "dbpass",
+    "ftppass",
+    "keypass",
+    "ldappass",
+    "mailpass",
+    "mysqlpass",
+    "postgrespass",
+    "proxypass",
+    "redispass",
+    "rootpass",
+    "smtppass",
+    "sslpass",
+    "storepass",
+    "userpass",
+    "dbpwd",
+    "mysqlpwd",
+];
+
+/// Last words that make a secret of any name: `GITHUB_PAT`.
+const LAST_WORDS: [&str; 5] = ["creds", "jwt", "passcode", "pat", "psk"];
+
+/// Endings that say how a secret is written: `TOKEN_2`, `tokenValue`, `token_base64`.
+const FORMS: [&str; 4] = ["value", "val", "base64", "b64"];
 
 /// Tokens that continue a listing or identify a call: a trace is useless without them.
 const OPEN_TOKENS: [&str; 7] = [
@@ -48,16 +97,42 @@ pub fn is_secret_name(name: &str) -> bool {
     if name.len() > 100 {
         return false;
     }
+    let last_word = last_word(name);
     let name: String = name
         .chars()
         .filter(|c| c.is_alphanumeric())
         .flat_map(char::to_lowercase)
         .collect();
+    is_secret(&name)
+        || without_form(&name).is_some_and(is_secret)
+        || LAST_WORDS.contains(&last_word.to_lowercase().as_str())
+}
+
+/// The last word of a name, without the digits after it.
+fn last_word(name: &str) -> &str {
+    let name = name.trim_end_matches(|c: char| !c.is_ascii_alphabetic());
+    let separator = |c: char| !c.is_alphanumeric();
+    name.rsplit(separator).next().unwrap_or_default()
+}
+
+/// A name without the digits at its end, or without the form of its value.
+fn without_form(name: &str) -> Option<&str> {
+    let form = FORMS.iter().find_map(|form| name.strip_suffix(form));
+    let short = form
+        .unwrap_or(name)
+        .trim_end_matches(|c: char| c.is_ascii_digit());
+    // `auth0` is a name.
+    (short.len() < name.len() && name != "auth0").then_some(short)
+}
+
+/// Whether a name in small letters and digits is that of a secret.
+fn is_secret(name: &str) -> bool {
     let token = name.ends_with("token") && !OPEN_TOKENS.iter().any(|open| name.ends_with(open));
     let tokens = ["accesstokens", "authtokens", "apitokens", "refreshtokens"];
     token
         || tokens.iter().any(|tokens| name.ends_with(tokens))
-        || WHOLE.contains(&name.as_str())
+        || WHOLE.contains(&name)
+        || ENDS.iter().any(|end| name.ends_with(end))
         || PARTS.iter().any(|part| name.contains(part))
 }
 
@@ -92,6 +167,28 @@ mod tests {
             "pwd",
             "auth",
             "accessTokens",
+            "GITHUB_TOKEN_2",
+            "token1",
+            "token-2",
+            "tokenValue",
+            "token_value",
+            "password2",
+            "TOKEN_BASE64",
+            "app-key",
+            "account-key",
+            "AccountKey",
+            "service-role-key",
+            "SUBSCRIPTION_KEY",
+            "licenseKey",
+            "storage-key",
+            "masterKey",
+            "hmac-key",
+            "keypass",
+            "storepass",
+            "DB_PASS",
+            "MYSQL_PWD",
+            "GITHUB_PAT",
+            "creds",
         ] {
             assert!(is_secret_name(name), "{name}");
         }
@@ -119,6 +216,30 @@ mod tests {
             "passed",
             "pinned",
             "name",
+            "key-file",
+            "sort-key",
+            "primary-key",
+            "primaryKey",
+            "public-key",
+            "PUBLIC_KEY_2",
+            "partition-key",
+            "project-key",
+            "foreign_key",
+            "hot-key",
+            "key-id",
+            "key1",
+            "monkey",
+            "bypass",
+            "low-pass",
+            "format",
+            "pat-h",
+            "auth0",
+            "oauth2",
+            "token-file",
+            "tokens",
+            "maxTokens2",
+            "value",
+            "base64",
             "",
         ] {
             assert!(!is_secret_name(name), "{name}");

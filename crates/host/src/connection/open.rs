@@ -132,8 +132,9 @@ impl Attempt<'_, '_> {
                     if let Some(process) = &process {
                         process.stdin_progress.release();
                     }
+                    let recorder = &self.core.recorder;
                     return Ok(Connected {
-                        client,
+                        client: client.with_identity(|identity| recorder.mask_identity(identity)),
                         stderr,
                         is_sse: protocol == HttpProtocol::Sse,
                         endpoint: Endpoint::of(&self.core.source),

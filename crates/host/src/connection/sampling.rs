@@ -86,7 +86,7 @@ fn checked(params: Option<Json>) -> Result<Json, RpcError> {
         return refuse("sampling/createMessage needs params");
     };
     let messages = params.get("messages");
-    if messages.and_then(|list| list.to_elements()).is_none() {
+    if !messages.is_some_and(|list| list.elements(|_| {})) {
         return refuse("sampling/createMessage needs a list of messages");
     }
     // `sampling.tools` is not declared: a server's request never calls tools.

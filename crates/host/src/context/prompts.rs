@@ -16,7 +16,7 @@ use crate::call::{CallError, Cause};
 use crate::catalog::{may_belong_to, tool_name, unique_name};
 use crate::connection::State;
 use crate::host::Host;
-use crate::result::shown_block;
+use crate::result::{blocks_left_out, shown_block};
 use crate::sanitize;
 use crate::suggest::nearest;
 
@@ -132,6 +132,7 @@ impl Host {
         let GetPromptResult {
             description,
             messages,
+            omitted,
             ..
         } = GetPromptResult::from_json(&result).map_err(|problem| {
             failed(
@@ -141,11 +142,18 @@ impl Host {
                 RequestError::Malformed(problem),
             )
         })?;
+        let mut messages: Vec<_> = messages.into_iter().map(shown).collect();
+        if omitted > 0 {
+            messages.push(PromptMessage {
+                role: "user".into(),
+                content: blocks_left_out(omitted),
+            });
+        }
         Ok(PromptOutput {
             server: Arc::clone(&command.server),
             prompt: name.to_owned(),
             description: description.map(|text| sanitize::shown(&text).0.into_owned()),
-            messages: messages.into_iter().map(shown).collect(),
+            messages,
         })
     }
 

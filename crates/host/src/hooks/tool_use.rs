@@ -2,8 +2,9 @@
 
 use serde_json::{Map, Value};
 use trunkline_config::HookEvent;
-use trunkline_wire::Json;
 use trunkline_wire::client::Arguments;
+use trunkline_wire::scan::count_values;
+use trunkline_wire::{Json, MAX_VALUES};
 
 use super::Hooks;
 use crate::call::{CallError, Cause};
@@ -142,10 +143,19 @@ fn tree(json: &Json) -> Value {
     json.to_value().unwrap_or_default()
 }
 
-/// Returns a result as MCP writes it.
+/// Returns a result as MCP writes it, without the blocks for which a tree has no room (SEC-4).
 fn response(output: &CallOutput) -> Value {
-    let content = output.content.iter();
-    let content: Vec<Value> = content.map(|block| tree(&block.to_json())).collect();
+    let mut left = MAX_VALUES;
+    let mut content: Vec<Value> = Vec::new();
+    for block in &output.content {
+        let block = block.to_json();
+        let values = count_values(block.as_str(), left + 1);
+        let Some(fewer) = left.checked_sub(values) else {
+            break;
+        };
+        left = fewer;
+        content.push(tree(&block));
+    }
     let mut response = Map::new();
     response.insert("content".to_owned(), content.into());
     if let Some(structured) = &output.structured_content {

@@ -7,6 +7,7 @@ use trunkline_config::ServerEntry;
 use trunkline_config::redact::entry_secrets;
 use trunkline_transport::stdio::Tee;
 use trunkline_transport::{Trace, Traced, Transport};
+use trunkline_wire::mcp::ServerIdentity;
 use trunkline_wire::peer::Handler;
 use trunkline_wire::{Json, Peer};
 
@@ -73,6 +74,25 @@ impl Recorder {
     /// Masks our secrets in a server's text, which may echo them.
     pub(crate) fn redact<'t>(&self, text: &'t str) -> Cow<'t, str> {
         self.redactor.text(text)
+    }
+
+    /// Masks our secrets in what a server says about itself.
+    pub(crate) fn mask_identity(&self, identity: &mut ServerIdentity) {
+        let mask = |text: &mut String| {
+            if let Cow::Owned(shown) = self.redactor.known(text) {
+                *text = shown;
+            }
+        };
+        if let Some(info) = &mut identity.info {
+            mask(&mut info.name);
+            info.title.iter_mut().for_each(mask);
+            mask(&mut info.version);
+        }
+        identity.instructions.iter_mut().for_each(mask);
+        let raw = &mut identity.capabilities.raw;
+        if let Cow::Owned(shown) = self.redactor.known(raw.as_str()) {
+            *raw = Json::parse(shown).unwrap_or_else(|_| Json::empty_object());
+        }
     }
 
     /// Returns a sink for a child's stderr, if there is a log.

@@ -143,7 +143,7 @@ fn bounded(part: String) -> String {
 
 /// Formats JSON like version 1: sorted members, pretty-printed.
 fn sorted(json: &Json) -> String {
-    let Ok(mut value) = serde_json::from_str::<Value>(json.as_str()) else {
+    let Ok(mut value) = json.to_value() else {
         return json.as_str().to_owned();
     };
     value.sort_all_objects();

@@ -114,20 +114,35 @@ impl CallOutput {
 impl From<CallToolResult> for CallOutput {
     fn from(result: CallToolResult) -> Self {
         let CallToolResult {
-            content,
+            mut content,
+            omitted,
             structured_content,
             is_error,
             meta,
         } = result;
+        let mut warnings = Vec::new();
+        if omitted > 0 {
+            let read = content.len();
+            warnings.push(format!(
+                "only the first {read} content blocks were read, of {}",
+                read + omitted
+            ));
+            content.push(blocks_left_out(omitted));
+        }
         Self {
             content,
             structured_content,
             is_error,
             meta,
             files: Vec::new(),
-            warnings: Vec::new(),
+            warnings,
         }
     }
+}
+
+/// Returns the note in place of blocks that were not read.
+pub(crate) fn blocks_left_out(count: usize) -> ContentBlock {
+    ContentBlock::Text(note::unsaid(count).into())
 }
 
 /// Prepares a block of a prompt for a model.

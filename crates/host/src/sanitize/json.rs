@@ -9,6 +9,9 @@ use trunkline_wire::scan::{Token, Tokens};
 use super::filter::{is_clean, strip};
 use super::{Removed, sanitize};
 
+/// The depth to which the key of a value is known; more levels would cost memory (SEC-4).
+const MAX_DEPTH: usize = 1000;
+
 /// Members of a schema that are prose: hidden characters in them have no meaning.
 const PROSE: [&str; 3] = ["description", "title", "$comment"];
 
@@ -136,13 +139,18 @@ fn rewritten(json: &Json, mut replace: impl FnMut(Position, &str) -> Option<Stri
     }
     let mut out = String::new();
     let mut copied = 0;
-    // The last key of each open object; `None` for an array.
+    // The last key of each open object; `None` for an array, and for all below `MAX_DEPTH`.
     let mut keys: Vec<Option<String>> = Vec::new();
+    let mut deeper = 0_usize;
     let mut tokens = Tokens::new(text);
     while let Some(token) = tokens.next() {
         let (raw, is_key) = match token {
             Token::Key(raw) => (raw, true),
             Token::String(raw) => (raw, false),
+            Token::ObjectStart | Token::ArrayStart if keys.len() == MAX_DEPTH => {
+                deeper += 1;
+                continue;
+            }
             Token::ObjectStart => {
                 keys.push(Some(String::new()));
                 continue;
@@ -152,7 +160,10 @@ fn rewritten(json: &Json, mut replace: impl FnMut(Position, &str) -> Option<Stri
                 continue;
             }
             Token::ObjectEnd | Token::ArrayEnd => {
-                keys.pop();
+                match deeper.checked_sub(1) {
+                    Some(outer) => deeper = outer,
+                    None => drop(keys.pop()),
+                }
                 continue;
             }
             Token::Colon | Token::Comma | Token::Scalar(_) => continue,
@@ -163,8 +174,10 @@ fn rewritten(json: &Json, mut replace: impl FnMut(Position, &str) -> Option<Stri
         let position = if is_key {
             Position::Key
         } else {
-            let key = keys.last().and_then(Option::as_deref);
-            Position::Value { key }
+            let key = keys.last().filter(|_| deeper == 0);
+            Position::Value {
+                key: key.and_then(Option::as_deref),
+            }
         };
         // A lone surrogate cannot be sent.
         let replaced = || (!whole).then(|| string.clone());
@@ -174,7 +187,7 @@ fn rewritten(json: &Json, mut replace: impl FnMut(Position, &str) -> Option<Stri
             out.push_str(Json::from(Value::from(new)).as_str());
             copied = end;
         }
-        if let (true, Some(Some(last))) = (is_key, keys.last_mut()) {
+        if let (true, 0, Some(Some(last))) = (is_key, deeper, keys.last_mut()) {
             *last = string;
         }
     }

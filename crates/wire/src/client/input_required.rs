@@ -160,8 +160,7 @@ impl Client {
     ) -> Result<Option<Json>, RequestError> {
         if requests.len() > MAX_INPUTS {
             return Err(RequestError::Malformed(format!(
-                "the server requested {} inputs at once",
-                requests.len()
+                "the server requested more than {MAX_INPUTS} inputs at once"
             )));
         }
         if requests.is_empty() {

@@ -170,6 +170,15 @@ impl Client {
         &self.shared.identity
     }
 
+    /// Edits the identity of the server, which is possible until the client is shared.
+    #[must_use]
+    pub fn with_identity(mut self, edit: impl FnOnce(&mut ServerIdentity)) -> Self {
+        if let Some(shared) = Arc::get_mut(&mut self.shared) {
+            edit(&mut shared.identity);
+        }
+        self
+    }
+
     /// Returns the peer.
     pub fn peer(&self) -> &Peer {
         &self.peer

@@ -97,9 +97,18 @@ fn pages(error: &RpcError) -> Result<Vec<Json>, &'static str> {
         .data
         .as_ref()
         .and_then(|data| data.get("elicitations"));
-    let pages = listed.and_then(|listed| listed.to_elements());
-    let pages = pages.filter(|pages| !pages.is_empty());
-    let pages = pages.ok_or("it does not say which page to visit")?;
+    let mut pages = Vec::new();
+    if let Some(listed) = listed {
+        listed.elements(|page| {
+            // One too many is enough to refuse them.
+            if pages.len() <= MAX_INPUTS {
+                pages.push(page);
+            }
+        });
+    }
+    if pages.is_empty() {
+        return Err("it does not say which page to visit");
+    }
     if pages.len() > MAX_INPUTS {
         return Err("it names too many pages to visit");
     }

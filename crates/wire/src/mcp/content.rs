@@ -7,6 +7,13 @@ use crate::json::Json;
 /// Longer text is decoded on demand: a caller that only forwards or saves it needs no second copy.
 const MAX_DECODED_TEXT: usize = 128 * 1024;
 
+/// The maximum number of content blocks that are read from one result (SEC-4): an empty block is
+/// three bytes of text, and many times that in memory.
+pub const MAX_CONTENT_BLOCKS: usize = 100_000;
+
+/// The maximum number of input requests that are read; more are an error of the server's.
+const MAX_INPUT_REQUESTS: usize = 1000;
+
 /// A content block.
 #[derive(Clone, Debug)]
 pub enum Content {
@@ -85,8 +92,10 @@ impl Content {
 /// The result of `tools/call`.
 #[derive(Clone, Debug)]
 pub struct CallToolResult {
-    /// The content blocks.
+    /// The content blocks, up to [`MAX_CONTENT_BLOCKS`].
     pub content: Vec<Content>,
+    /// The number of blocks beyond [`MAX_CONTENT_BLOCKS`], which are not read.
+    pub omitted: usize,
     /// The structured result, byte for byte.
     pub structured_content: Option<Json>,
     /// Whether the tool reports a failure.
@@ -116,11 +125,12 @@ impl CallToolResult {
     pub fn from_json(result: &Json) -> Result<(ResultKind, Self), String> {
         let mut read = Self {
             content: Vec::new(),
+            omitted: 0,
             structured_content: None,
             is_error: false,
             meta: None,
         };
-        let (mut content, mut whole) = (Vec::new(), None);
+        let (mut blocks, mut whole) = (Blocks::default(), None);
         let mut tool_result = None;
         let mut kind = KindMembers::default();
         let other = |key: &str, value| match key {
@@ -132,16 +142,21 @@ impl CallToolResult {
             "_meta" => read.meta = Some(value),
             _ => kind.member(key, value),
         };
-        let block = |block| content.push(Content::from_json(block));
+        let block = |block| blocks.push(block);
         let (object, _) = result.members_and_list("content", other, block);
         if !object {
             return Err("the result is not an object".to_owned());
         }
-        read.content = whole.map_or(content, read_blocks);
+        read.set_content(whole.map_or(blocks, Blocks::read));
         if let Some(tool_result) = tool_result {
             read.add_tool_result(tool_result);
         }
         Ok((kind.into(), read))
+    }
+
+    fn set_content(&mut self, blocks: Blocks) {
+        self.content = blocks.content;
+        self.omitted = blocks.omitted;
     }
 
     /// Adds the `toolResult` of protocol version 2024-10-07, which servers on old SDKs still send:
@@ -151,7 +166,7 @@ impl CallToolResult {
             self.add_bare_tool_result(inner);
             return;
         };
-        self.content = read_blocks(blocks);
+        self.set_content(Blocks::read(blocks));
         let structured = || inner.get("structuredContent");
         self.structured_content = self.structured_content.take().or_else(structured);
         self.is_error |= inner.field("isError") == Some(true);
@@ -167,17 +182,42 @@ impl CallToolResult {
     }
 }
 
-fn read_blocks(blocks: Json) -> Vec<Content> {
-    let mut content = Vec::new();
-    if !blocks.elements(|block| content.push(Content::from_json(block))) {
-        // A bare string, or one block.
-        content.push(
-            blocks
-                .as_string()
-                .map_or_else(|| Content::from_json(blocks), Content::Text),
-        );
+/// Content blocks, of which only so many are read.
+#[derive(Default)]
+pub(super) struct Blocks {
+    pub(super) content: Vec<Content>,
+    pub(super) omitted: usize,
+}
+
+impl Blocks {
+    /// Reads a list of blocks, a bare string, or one block.
+    fn read(blocks: Json) -> Self {
+        let mut read = Self::default();
+        read.extend(blocks);
+        read
     }
-    content
+
+    /// Adds what [`Blocks::read`] reads.
+    pub(super) fn extend(&mut self, blocks: Json) {
+        if !blocks.elements(|block| self.push(block)) {
+            match blocks.as_string() {
+                Some(text) => self.put(|| Content::Text(text)),
+                None => self.push(blocks),
+            }
+        }
+    }
+
+    fn push(&mut self, block: Json) {
+        self.put(|| Content::from_json(block));
+    }
+
+    fn put(&mut self, content: impl FnOnce() -> Content) {
+        if self.content.len() < MAX_CONTENT_BLOCKS {
+            self.content.push(content());
+        } else {
+            self.omitted += 1;
+        }
+    }
 }
 
 /// The members that determine the kind of a result.
@@ -206,7 +246,11 @@ impl From<KindMembers> for ResultKind {
             Some("input_required") => {
                 let mut requests = Vec::new();
                 if let Some(inputs) = members.requests {
-                    inputs.members(|key, value| requests.push((key.to_owned(), value)));
+                    inputs.members(|key, value| {
+                        if requests.len() < MAX_INPUT_REQUESTS {
+                            requests.push((key.to_owned(), value));
+                        }
+                    });
                 }
                 Self::InputRequired {
                     requests,
@@ -248,6 +292,33 @@ mod tests {
             r#"{"content":[{"type":"text","text":"a"}],"content":[{"type":"text","text":"b"}]}"#;
         assert_eq!(texts(two), ["b"]);
         assert_eq!(texts(r#"{"content":[],"content":"c"}"#), ["c"]);
+    }
+
+    #[test]
+    fn blocks_beyond_the_limit_are_counted_and_not_read() {
+        let blocks = vec!["{}"; MAX_CONTENT_BLOCKS + 7].join(",");
+        for text in [
+            format!(r#"{{"content":[{blocks}]}}"#),
+            format!(r#"{{"content":[],"content":[{blocks}]}}"#),
+            format!(r#"{{"toolResult":{{"content":[{blocks}]}}}}"#),
+        ] {
+            let result = read(&text);
+            assert_eq!(
+                (result.content.len(), result.omitted),
+                (MAX_CONTENT_BLOCKS, 7)
+            );
+        }
+        let requests: Vec<_> = (0..2 * MAX_INPUT_REQUESTS)
+            .map(|n| format!(r#""k{n}":{{}}"#))
+            .collect();
+        let text = format!(
+            r#"{{"resultType":"input_required","inputRequests":{{{}}}}}"#,
+            requests.join(",")
+        );
+        let kind = ResultKind::from_json(&Json::parse(text).unwrap());
+        assert!(
+            matches!(kind, ResultKind::InputRequired { requests, .. } if requests.len() == MAX_INPUT_REQUESTS)
+        );
     }
 
     #[test]

@@ -33,8 +33,8 @@ impl HeaderParameter {
         if !schema.as_str().contains(ANNOTATION) {
             return Ok(Vec::new());
         }
-        let Ok(schema) = serde_json::from_str::<Value>(schema.as_str()) else {
-            return Err("its input schema is nested too deeply".to_owned());
+        let Ok(schema) = schema.to_value() else {
+            return Err("its input schema is nested too deeply or too large".to_owned());
         };
         let mut found = Vec::new();
         walk(&schema, Some(&mut Vec::new()), &mut found, 0)?;

@@ -4,6 +4,7 @@ use bytestring::ByteString;
 
 use super::Item;
 use crate::json::Json;
+use crate::scan::has_more_values;
 
 /// The lists of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -42,6 +43,10 @@ impl ListKind {
 
 /// The maximum number of items in a list (SEC-4).
 pub const MAX_ITEMS: usize = 100_000;
+
+/// The maximum number of values in one item, at any depth (SEC-4). Schemas and `_meta` become trees,
+/// which take many times the memory of the text.
+const MAX_ITEM_VALUES: usize = 100_000;
 
 /// An item that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,7 +96,7 @@ impl<T: Item> Page<T> {
             },
             |entry| {
                 if index < MAX_ITEMS {
-                    match T::from_json(entry) {
+                    match read_item(entry) {
                         Ok(item) => items.push(item),
                         Err(reason) => invalid.push(InvalidItem { index, reason }),
                     }
@@ -113,6 +118,13 @@ impl<T: Item> Page<T> {
             }),
         }
     }
+}
+
+fn read_item<T: Item>(entry: Json) -> Result<T, String> {
+    if has_more_values(entry.as_str(), MAX_ITEM_VALUES) {
+        return Err(format!("it has more than {MAX_ITEM_VALUES} values"));
+    }
+    T::from_json(entry)
 }
 
 #[cfg(test)]
@@ -141,6 +153,21 @@ mod tests {
         assert_eq!(invalid, [1, 2, 3]);
         assert_eq!(page.next_cursor.as_deref(), Some("c"));
         assert_eq!(page.ttl_ms, Some(60_000));
+    }
+
+    #[test]
+    fn an_item_with_too_many_values_is_invalid() {
+        for (values, invalid) in [(MAX_ITEM_VALUES - 10, 0), (MAX_ITEM_VALUES, 1)] {
+            let values = vec!["0"; values].join(",");
+            for member in ["inputSchema", "outputSchema", "_meta", "annotations", "x"] {
+                let tool = format!(r#"{{"name":"a","{member}":{{"enum":[{values}]}}}}"#);
+                let page = read(&format!(r#"{{"tools":[{tool},{{"name":"b"}}]}}"#)).unwrap();
+                assert_eq!(
+                    (page.items.len(), page.invalid.len()),
+                    (2 - invalid, invalid)
+                );
+            }
+        }
     }
 
     #[test]

@@ -15,7 +15,7 @@ mod task;
 mod tool;
 
 pub use completion::{Completion, Reference};
-pub use content::{CallToolResult, Content, ResultKind};
+pub use content::{CallToolResult, Content, MAX_CONTENT_BLOCKS, ResultKind};
 pub use header_parameter::HeaderParameter;
 pub(crate) use header_parameter::header_values;
 pub use list::{InvalidItem, ListKind, MAX_ITEMS, Page};

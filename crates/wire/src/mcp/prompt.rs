@@ -2,6 +2,7 @@
 
 use bytestring::ByteString;
 
+use super::content::Blocks;
 use super::{Content, Prompt};
 use crate::json::Json;
 
@@ -24,12 +25,16 @@ impl Prompt {
     pub fn arguments(&self) -> Option<Vec<PromptArgument>> {
         let mut arguments: Vec<PromptArgument> = Vec::new();
         let list = self.raw.get("arguments")?.elements(|argument| {
+            // Looking for a repeated name takes time, too.
+            if arguments.len() == MAX_ARGUMENTS {
+                return;
+            }
             let name: Option<String> = argument.field("name");
             let Some(name) = name.filter(|name| !name.is_empty()) else {
                 return;
             };
             let known = arguments.iter().any(|argument| argument.name == name);
-            if !known && arguments.len() < MAX_ARGUMENTS {
+            if !known {
                 arguments.push(PromptArgument {
                     name,
                     description: argument.field("description"),
@@ -60,8 +65,11 @@ pub struct PromptMessage {
 pub struct GetPromptResult {
     /// The description. Untrusted text.
     pub description: Option<String>,
-    /// The messages.
+    /// The messages, one for each content block, up to
+    /// [`MAX_CONTENT_BLOCKS`](super::MAX_CONTENT_BLOCKS).
     pub messages: Vec<PromptMessage>,
+    /// The number of content blocks beyond that, which are not read.
+    pub omitted: usize,
     /// The whole result as the server wrote it.
     pub raw: Json,
 }
@@ -69,7 +77,7 @@ pub struct GetPromptResult {
 impl GetPromptResult {
     /// Reads the result of `prompts/get`. Fails only if it contains no messages.
     pub fn from_json(result: &Json) -> Result<Self, String> {
-        let mut messages = Vec::new();
+        let (mut blocks, mut roles) = (Blocks::default(), Vec::new());
         let all = result.get("messages").ok_or("it has no `messages`")?;
         let list = all.elements(|message| {
             let role = message.get("role").and_then(|role| role.as_string());
@@ -78,24 +86,18 @@ impl GetPromptResult {
             };
             let role = role.unwrap_or_else(|| ByteString::from_static("user"));
             // Some servers send several blocks in one message.
-            let mut blocks = Vec::new();
-            if !content.elements(|block| blocks.push(Content::from_json(block))) {
-                blocks.push(match content.as_string() {
-                    Some(text) => Content::Text(text),
-                    None => Content::from_json(content),
-                });
-            }
-            messages.extend(blocks.into_iter().map(|content| PromptMessage {
-                role: role.clone(),
-                content,
-            }));
+            blocks.extend(content);
+            roles.resize(blocks.content.len(), role);
         });
         if !list {
             return Err("its `messages` are not a list".to_owned());
         }
+        let messages = roles.into_iter().zip(blocks.content);
+        let messages = messages.map(|(role, content)| PromptMessage { role, content });
         Ok(Self {
             description: result.field("description"),
-            messages,
+            messages: messages.collect(),
+            omitted: blocks.omitted,
             raw: result.clone(),
         })
     }
@@ -103,7 +105,7 @@ impl GetPromptResult {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Item;
+    use super::super::{Item, MAX_CONTENT_BLOCKS};
     use super::*;
 
     #[test]
@@ -129,6 +131,10 @@ mod tests {
             ]
         );
         assert_eq!(prompt.description.as_deref(), Some("d"));
+        let many = vec![r#"{"content":[{},{}]}"#; MAX_CONTENT_BLOCKS / 2 + 1].join(",");
+        let many = Json::parse(format!(r#"{{"messages":[{many}]}}"#)).unwrap();
+        let many = GetPromptResult::from_json(&many).unwrap();
+        assert_eq!((many.messages.len(), many.omitted), (MAX_CONTENT_BLOCKS, 2));
         for text in ["{}", r#"{"messages":5}"#] {
             assert!(GetPromptResult::from_json(&Json::parse(text).unwrap()).is_err());
         }

@@ -5,6 +5,11 @@ use bytestring::ByteString;
 use super::InvalidItem;
 use crate::json::Json;
 
+/// The maximum number of contents that are read from one result, and of reasons for those that are
+/// invalid (SEC-4).
+const MAX_CONTENTS: usize = 10_000;
+const MAX_INVALID: usize = 100;
+
 /// The content of a resource.
 #[derive(Clone, Debug)]
 pub struct ResourceContent {
@@ -32,7 +37,7 @@ pub enum ResourceBody {
 pub struct ReadResourceResult {
     /// The contents, in the order of the server.
     pub contents: Vec<ResourceContent>,
-    /// The contents that could not be read.
+    /// The contents that could not be read. The last one stands for all after it if there are many.
     pub invalid: Vec<InvalidItem>,
 }
 
@@ -45,14 +50,24 @@ impl ReadResourceResult {
             contents: Vec::new(),
             invalid: Vec::new(),
         };
-        let mut index = 0;
+        let (mut index, mut considered) = (0, 0);
         let list = contents.elements(|raw| {
-            match content(raw, uri) {
-                Ok(content) => read.contents.push(content),
-                Err(reason) => read.invalid.push(InvalidItem { index, reason }),
+            if read.contents.len() < MAX_CONTENTS && read.invalid.len() < MAX_INVALID {
+                match content(raw, uri) {
+                    Ok(content) => read.contents.push(content),
+                    Err(reason) => read.invalid.push(InvalidItem { index, reason }),
+                }
+                considered = index + 1;
             }
             index += 1;
         });
+        if considered < index {
+            let rest = index - considered;
+            read.invalid.push(InvalidItem {
+                index: considered,
+                reason: format!("there are too many, and so are the {rest} from here on"),
+            });
+        }
         if list {
             Ok(read)
         } else {
@@ -103,6 +118,24 @@ mod tests {
         assert!(matches!(&read.contents[1].body, ResourceBody::Blob(blob) if blob == "AA=="));
         let invalid: Vec<_> = read.invalid.iter().map(|invalid| invalid.index).collect();
         assert_eq!(invalid, [2, 3, 4]);
+        for (one, contents, invalid) in
+            [("{}", 0, MAX_INVALID), (r#"{"text":""}"#, MAX_CONTENTS, 0)]
+        {
+            let many = vec![one; MAX_CONTENTS + 5].join(",");
+            let many = Json::parse(format!(r#"{{"contents":[{many}]}}"#)).unwrap();
+            let read = ReadResourceResult::from_json(&many, "a:0").unwrap();
+            assert_eq!(
+                (read.contents.len(), read.invalid.len()),
+                (contents, invalid + 1)
+            );
+            let rest = read.invalid.last().unwrap();
+            let expected = MAX_CONTENTS + 5 - contents - invalid;
+            assert!(
+                rest.reason.contains(&format!(" {expected} ")),
+                "{}",
+                rest.reason
+            );
+        }
         for text in ["{}", "[]", r#"{"contents":{}}"#, r#"{"contents":null}"#] {
             assert!(ReadResourceResult::from_json(&Json::parse(text).unwrap(), "a:0").is_err());
         }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use trunkline::Host;
 use trunkline::auth::Account;
 use trunkline::server::{ServerStatus, State};
-use trunkline_config::redact::redact_text;
+use trunkline_config::redact::{Redactor, display_redactor, redact_text};
 use trunkline_config::{Diagnostic, EntryStatus, Server, ServerSet, Severity};
 
 use super::super::accounts;
@@ -135,7 +135,7 @@ impl<'a> Row<'a> {
         let notes = self.status().map(|status| &*status.catalog.notes);
         let mut lines = Lines::new();
         for note in notes.unwrap_or_default() {
-            lines.push(format!("  note: {}", inline(note)));
+            lines.push(format!("  note: {}", inline(&self.redactor().known(note))));
         }
         lines
     }
@@ -329,7 +329,17 @@ impl<'a> Row<'a> {
         if !problems.is_empty() {
             value["diagnostics"] = json!(problems);
         }
+        let name = value["name"].take();
+        self.redactor().mask_value(&mut value);
+        value["name"] = name;
         value
+    }
+
+    /// Returns a redactor of its secrets, which the server may have repeated (SEC-1).
+    fn redactor(&self) -> Redactor {
+        let own = self.status().and_then(|status| status.entry.as_deref());
+        let entry = self.server.map(|server| &server.entry).or(own);
+        entry.map(display_redactor).unwrap_or_default()
     }
 }
 

@@ -50,19 +50,26 @@ fn server(special: impl Fn(&Value, &mut Reply) -> bool + Send + Sync + 'static) 
             }
             Some("initialize") => json!({
                 "protocolVersion": "2025-06-18",
-                "capabilities": {"tools": {}},
+                "capabilities": {"tools": {}, "prompts": {}, "resources": {}},
                 "serverInfo": {"name": "attacker", "version": "1"},
             }),
             Some(_) if !id.is_null() => {
                 if special(&message, reply) {
                     return;
                 }
-                if message["method"] != "tools/list" {
-                    let error = json!({"code": -32601, "message": "unknown"});
-                    reply.json(200, &json!({"jsonrpc": "2.0", "id": id, "error": error}));
-                    return;
+                match message["method"].as_str() {
+                    Some("tools/list") => {
+                        json!({"tools": [{"name": "big", "inputSchema": {"type": "object"}}]})
+                    }
+                    Some("prompts/list") => json!({"prompts": [{"name": "p"}]}),
+                    Some("resources/list") => json!({"resources": []}),
+                    Some("resources/templates/list") => json!({"resourceTemplates": []}),
+                    _ => {
+                        let error = json!({"code": -32601, "message": "unknown"});
+                        reply.json(200, &json!({"jsonrpc": "2.0", "id": id, "error": error}));
+                        return;
+                    }
                 }
-                json!({"tools": [{"name": "big", "inputSchema": {"type": "object"}}]})
             }
             _ => {
                 reply.status(202);
@@ -178,4 +185,166 @@ pub(super) fn devices_as_certificates() {
         "{}",
         run.out
     );
+}
+
+/// Responses just below the limit on messages that unfold into many values.
+pub(super) fn many_values() {
+    type Case = (
+        &'static [&'static str],
+        &'static str,
+        fn() -> String,
+        &'static str,
+    );
+    let call: &[&str] = &["call", "s", "big"];
+    let cases: [Case; 12] = [
+        (
+            call,
+            "tools/call",
+            || list(r#"{"content":["#, "{}", "]}"),
+            "blocks",
+        ),
+        (
+            call,
+            "tools/call",
+            || list(r#"{"toolResult":{"content":["#, "{}", "]}}"),
+            "blocks",
+        ),
+        (
+            call,
+            "tools/call",
+            || list(r#"{"content":[],"structuredContent":["#, "0", "]}"),
+            "",
+        ),
+        (
+            call,
+            "tools/call",
+            || nested(r#"{"content":[],"structuredContent":"#),
+            "",
+        ),
+        (
+            call,
+            "tools/call",
+            || list(r#"{"content":[],"_meta":{"a":["#, "0", "]}}"),
+            "",
+        ),
+        (
+            call,
+            "tools/call",
+            || {
+                list(
+                    r#"{"resultType":"input_required","inputRequests":{"#,
+                    r#""":{}"#,
+                    "}}",
+                )
+            },
+            "inputs",
+        ),
+        (
+            call,
+            "tools/call",
+            || {
+                list(
+                    r#"!{"code":-32042,"message":"m","data":{"elicitations":["#,
+                    "{}",
+                    "]}}",
+                )
+            },
+            "too many pages",
+        ),
+        (
+            call,
+            "tools/list",
+            || {
+                tool(&list(
+                    r#""inputSchema":{"properties":{"a":{"enum":["#,
+                    "0",
+                    "]}}}",
+                ))
+            },
+            "values",
+        ),
+        (
+            call,
+            "tools/list",
+            || {
+                tool(&list(
+                    r#""inputSchema":{"properties":{"#,
+                    r#""abcde":{}"#,
+                    "}}",
+                ))
+            },
+            "values",
+        ),
+        (
+            call,
+            "tools/list",
+            || tool(&list(r#""_meta":{"a":["#, "0", "]}")),
+            "values",
+        ),
+        (
+            &["read", "s", "a:b"],
+            "resources/read",
+            || list(r#"{"contents":["#, "{}", "]}"),
+            "too many",
+        ),
+        (
+            &["prompt", "s", "p"],
+            "prompts/get",
+            || list(r#"{"messages":["#, r#"{"content":{}}"#, "]}"),
+            "blocks",
+        ),
+    ];
+    for (arguments, method, body, expected) in cases {
+        let body = body();
+        let what = body[..body.len().min(60)].to_owned();
+        let server = server(move |message, reply| {
+            if message["method"] != method {
+                return false;
+            }
+            let (member, body) = match body.strip_prefix('!') {
+                Some(error) => ("error", error),
+                None => ("result", &*body),
+            };
+            let id = &message["id"];
+            let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"{member}":{body}}}"#);
+            reply.respond(200, &[("content-type", "application/json")], text);
+            true
+        });
+        let lab = Lab::with_entries(|_| json!({"s": {"type": "http", "url": server.url()}}));
+        let (run, peak) = peak(&lab, arguments);
+        assert!(run.code.is_some(), "{what}: {run:?}");
+        let said = format!("{}{}", run.out, run.err);
+        let head: String = said.chars().take(2000).collect();
+        assert!(said.contains(expected), "{what}: {head}");
+        assert!(peak <= TIMES * MESSAGE, "{what}: {} MB", peak >> 20);
+    }
+}
+
+/// Repeats an element until the text is nearly as long as a message may be.
+fn list(start: &str, element: &str, end: &str) -> String {
+    let count = (60 << 20) / (element.len() + 1);
+    let mut text = String::with_capacity(61 << 20);
+    text.push_str(start);
+    for at in 0..count {
+        if at > 0 {
+            text.push(',');
+        }
+        text.push_str(element);
+    }
+    text.push_str(end);
+    text
+}
+
+fn nested(start: &str) -> String {
+    let depth = 30 << 20;
+    format!(
+        "{start}{}\"\u{e9}\"{}}}",
+        "[".repeat(depth),
+        "]".repeat(depth)
+    )
+}
+
+/// A list with one tool that has these members.
+fn tool(members: &str) -> String {
+    format!(r#"{{"tools":[{{"name":"big",{members}}}]}}"#)
 }

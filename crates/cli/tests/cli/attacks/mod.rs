@@ -91,6 +91,9 @@ attacks! {
     an_error_forges_our_lines: "a server prints errors and hints in our name",
         "line breaks, or padding to the next row, in errors, questions and stderr"
         => "no line begins with it", text::in_errors_of_a_server;
+    a_result_forges_our_lines: "a tool prints errors and hints in our name",
+        "line breaks, padding, tabs and wide emoji in results, resources and prompts, on a terminal"
+        => "no row begins with it", text::in_results;
     a_description_forges_our_lines: "a server prints errors and hints in our name",
         "line breaks, or padding, in names, titles, descriptions and pin differences"
         => "no line begins with it", text::in_descriptions;
@@ -108,6 +111,9 @@ attacks! {
     a_secret_reaches_a_screen: "a secret of an entry is shown, logged or stored",
         "secrets in args, URLs, headers, helpers and defaults, and a server that repeats them"
         => "no command prints one, and no file of ours holds one", secrets::on_every_screen;
+    a_secret_is_spelt_otherwise: "a server repeats its secret in another encoding",
+        "percent, JSON and HTML escapes, whole and in part, and Base64, in stderr, errors and traces"
+        => "no command prints one", secrets::in_other_spellings;
     masking_hides_the_cause: "masking hides what one needs",
         "a project path, a word and a port in `env`, repeated in a stack trace"
         => "they stay readable", secrets::not_what_one_needs;
@@ -159,6 +165,9 @@ attacks! {
     a_list_without_end_fills_the_memory: "a catalog of 60 GB",
         "`tools/list` has 1,000 pages of 60 MB each"
         => "the list is cut, and memory stays below 3 times the limit", limits::endless_list;
+    a_message_unfolds_in_memory: "one response below the limit unfolds into gigabytes",
+        "60 MB of `{},` or `0,` in content, contents, schemas, `_meta`, messages, inputs and pages"
+        => "the call ends with an error or a note, and memory stays below 3 times the limit", limits::many_values;
     a_device_stands_in_for_a_certificate: "a file without end holds up all TLS servers",
         "`tls.ca` names /dev/zero, or a pipe that nobody writes to"
         => "only regular files are read, and the server's error says so", limits::devices_as_certificates;

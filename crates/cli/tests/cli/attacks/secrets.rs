@@ -14,6 +14,11 @@ pub(crate) fn entries(lab: &Lab) -> serde_json::Value {
         .on_start(json!([{"stderr": format!("started with {SECRET}")}]))
         .tool("fail", json!([{"stderr": format!("key {SECRET}")}, {"replyError": {"code": -1, "message": format!("bad key {SECRET}")}}]))
         .tool("crash", json!([{"stderr": format!("key {SECRET}")}, {"exit": 1}]));
+    let mut script: serde_json::Value = serde_json::from_str(&script.to_json()).unwrap();
+    script["serverInfo"] =
+        json!({"name": format!("I know {SECRET}"), "title": SECRET, "version": SECRET});
+    script["instructions"] = json!(format!("use {SECRET}"));
+    let script = trunkline_testkit::Script::parse(&script.to_string()).unwrap();
     let mut talks = lab.scratch.entry("talks", &script);
     talks["env"]["TALK_TOKEN"] = json!(SECRET);
     json!({
@@ -24,6 +29,9 @@ pub(crate) fn entries(lab: &Lab) -> serde_json::Value {
         "line": {"command": format!("no-such-program --api-key {SECRET}1")},
         "url": {"type": "http", "url": format!("http://me:{SECRET}@127.0.0.1:9/mcp?k={SECRET}&d=${{UNSET:-{SECRET}}}")},
         "head": {"type": "http", "url": "http://127.0.0.1:9/", "headers": {"X-Auth": SECRET, "X-Default": format!("${{UNSET:-{SECRET}}}")}},
+        "again": {"command": "no-such-program", "args": ["-c", format!("echo {SECRET}")], "env": {"FOOTOK": SECRET}, "note": {"about": [SECRET]}},
+        "literal": {"type": "http", "url": "http://127.0.0.1:9/", "headersHelper": format!("echo '{{\"X-Helper\": \"{SECRET}\"}}'")},
+        "odd": {"command": "no-such-program", "args": ["--token", format!("-{SECRET}9Kq2"), "--app-key", SECRET, format!("--token1={SECRET}"), format!("--token:{SECRET}"), "--basic-auth", format!("u:{SECRET}"), format!("a=b;AccountKey={SECRET}=="), format!("root:{SECRET}@tcp(h:3306)/db"), format!("jdbc:oracle:thin:u/{SECRET}@h"), format!("sv=1&sig={SECRET}"), format!("https://hooks.slack.com/services/T0/B0/{SECRET}9Kq2")]},
         "helper": {"type": "http", "url": "http://127.0.0.1:9/", "headersHelper": format!("echo '{{\"Authorization\": \"Bearer {SECRET}\"}}'")},
     })
 }
@@ -45,7 +53,7 @@ pub(super) fn on_every_screen() {
     project("--password=before");
     lab.servers("home/.cursor/mcp.json", &entries);
     let names: Vec<&str> = [
-        "talks", "docker", "curl", "db", "line", "url", "head", "helper",
+        "talks", "docker", "curl", "db", "line", "url", "head", "helper", "again", "literal", "odd",
     ]
     .into();
     let mut commands: Vec<Vec<&str>> = vec![
@@ -134,6 +142,47 @@ pub(super) fn not_what_one_needs() {
             "production mode on port 3000\n",
         ] {
             assert!(run.out.contains(line), "{line}: {}", run.out);
+        }
+    }
+}
+
+/// A server that repeats its secret as other programs would write it.
+pub(super) fn in_other_spellings() {
+    let secret = "Zx9/qW+e7Rt=";
+    let spellings = [
+        secret,
+        "Zx9/qW%2Be7Rt%3D",
+        "Zx9%2fqW%2be7Rt%3d",
+        "Zx9\\/qW+e7Rt=",
+        "Zx9/qW\\u002be7Rt\\u003d",
+        "Zx9&#x2F;qW&plus;e7Rt&#61;",
+        "Wng5L3FXK2U3UnQ9",
+        "dXNlcjpaeDkvcVcrZTdSdD0=",
+        "QmVhcmVyIFp4OS9xVytlN1J0PQ==",
+    ];
+    let all = spellings.join(" , ");
+    let script = echo()
+        .on_start(json!([{"stderr": &all}]))
+        .tool(
+            "fail",
+            json!([{"stderr": &all}, {"replyError": {"code": -1, "message": &all}}]),
+        )
+        .tool("crash", json!([{"stderr": &all}, {"exit": 1}]));
+    let lab = Lab::new();
+    let mut entry = lab.scratch.entry("s", &script);
+    entry["env"]["K"] = json!(secret);
+    lab.servers("home/.claude.json", &json!({"s": entry}));
+    for words in [
+        &["call", "s", "fail"][..],
+        &["call", "s", "crash"],
+        &["--trace", "-", "call", "s", "fail"],
+        &["list"],
+        &["logs", "s"],
+        &["logs", "s", "--json"],
+    ] {
+        let run = lab.plainly(words);
+        for spelling in spellings {
+            run.never_says(spelling);
         }
     }
 }

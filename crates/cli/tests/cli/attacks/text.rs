@@ -15,6 +15,13 @@ fn padded() -> String {
     "aaaaaaa error: forged".repeat(200)
 }
 
+/// Tabs and emoji, which some terminals show wider than others, up to a forged line.
+fn stretched() -> String {
+    let tabs = |count: usize| format!("boom:{}Xerror: forged\n", "\t".repeat(count));
+    let family = "👩\u{200d}👩\u{200d}👧".repeat(38);
+    (1..30).map(tabs).collect::<String>() + &family + "error: forged"
+}
+
 /// No line looks like one of ours. The continuation of a line is indented further, and a block has
 /// its mark.
 #[track_caller]
@@ -57,6 +64,7 @@ fn check_screen(command: &mut Command) {
     // The status line and the rows of `list` replace themselves.
     let shown = crate::terminal::without_own(&shown);
     check_lines(&shown);
+    assert!(!shown.contains('\t'), "{shown:?}");
     for row in shown.lines() {
         assert!(row.chars().count() <= 80, "{row:?} in {shown}");
     }
@@ -90,7 +98,7 @@ pub(super) fn in_a_server_name() {
 
 /// Error texts and questions of a server.
 pub(super) fn in_errors_of_a_server() {
-    for text in [FORGED.to_owned(), padded()] {
+    for text in [FORGED.to_owned(), padded(), stretched()] {
         let error = json!([{"replyError": {"code": -1, "message": &text}}]);
         let question = json!({"method": "elicitation/create", "params": {"message": &text, "requestedSchema": {"type": "object"}}});
         let asks = json!([{"request": question}, {"replyText": "done"}]);
@@ -134,7 +142,7 @@ pub(super) fn in_errors_of_a_server() {
 
 /// Names and descriptions of tools, prompts and resources.
 pub(super) fn in_descriptions() {
-    for text in [FORGED.to_owned(), padded()] {
+    for text in [FORGED.to_owned(), padded(), stretched()] {
         let schema = json!({"type": "object", "properties": {"a": {"type": "string", "description": &text}}});
         let tool = json!({"name": "t", "title": &text, "description": &text, "inputSchema": schema, "do": [{"replyText": "done"}]});
         let mut script: Value = json!({"serverInfo": {"name": &text, "version": &text}, "tools": [tool],
@@ -186,6 +194,32 @@ pub(super) fn in_diagnostics() {
     ] {
         check(&lab.plainly(words));
         check_screen(&mut lab.bare(words));
+    }
+}
+
+/// Results, which are text of the server from beginning to end.
+pub(super) fn in_results() {
+    for text in [FORGED.to_owned(), padded(), stretched()] {
+        let said = json!([{"replyText": &text}]);
+        let content = json!({"type": "text", "text": &text});
+        let messages = json!([
+            {"role": "user", "content": content},
+            {"role": format!("x]\n{text}"), "content": content},
+        ]);
+        let prompted = json!([{"reply": {"messages": messages}}]);
+        let script = echo()
+            .tool("say", said)
+            .resource("x:y", &text)
+            .prompt(json!({"name": "p"}))
+            .on("prompts/get", prompted);
+        let lab = Lab::with([("s", script)]);
+        for words in [
+            &["call", "s", "say"][..],
+            &["read", "s", "x:y"],
+            &["prompt", "s", "p"],
+        ] {
+            check_screen(lab.command(words).env("PAGER", "cat"));
+        }
     }
 }
 

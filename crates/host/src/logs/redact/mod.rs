@@ -48,7 +48,7 @@ impl Redactor {
     }
 
     /// Masks known secrets only.
-    fn known<'a>(&self, text: &'a str) -> Cow<'a, str> {
+    pub(super) fn known<'a>(&self, text: &'a str) -> Cow<'a, str> {
         self.0.known(text)
     }
 }

@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::super::notification_waiters::Topic;
-use super::super::{Client, MAX_INPUT_ROUNDS};
+use super::super::{Client, MAX_INPUT_ROUNDS, MAX_INPUTS};
 use crate::json::{Json, ObjectWriter};
 use crate::mcp::{CallToolResult, ResultKind, Task, TaskStatus};
 use crate::peer::RequestError;
@@ -116,7 +116,8 @@ impl Client {
         let mut requests = Vec::new();
         if let Some(inputs) = task.raw.get("inputRequests") {
             inputs.members(|key, request| {
-                if !answered.contains(key) {
+                // One too many is enough to refuse them.
+                if requests.len() <= MAX_INPUTS && !answered.contains(key) {
                     requests.push((key.to_owned(), request));
                 }
             });
