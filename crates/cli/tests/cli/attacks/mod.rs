@@ -83,6 +83,9 @@ attacks! {
     an_import_spares_a_repository_its_approval: "a repository's server gets among the user's, which run unasked",
         "`import cursor -s user` and `-s local`, also with `--file`, from elsewhere and through links"
         => "it is left out and nothing starts", commands::import_of_a_repositorys_server;
+    a_link_takes_a_server_among_the_users: "a repository writes its server into the user's own files",
+        "`.mcp.json` is a link to `~/.claude/settings.json`, which may not exist yet; `import`, `add`, `edit` and `remove` with `-s project`"
+        => "refused; the user's files stay as they are", commands::write_through_a_link;
 
     // Foreign text (SEC-3)
     a_name_forges_an_entry: "a repository shows another command than the one that runs",
