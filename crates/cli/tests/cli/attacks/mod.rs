@@ -60,10 +60,17 @@ attacks! {
 
     // Policy (CFG-7)
     an_allowed_command_runs_other_code: "an entry with an allowed command chooses the code",
-        "`PATH`, `LD_PRELOAD`, `NODE_OPTIONS`, … or `cwd` in the entry, or `LD_PRELOAD=` inside a variable's name"
+        "`PATH`, `LD_PRELOAD`, `NODE_OPTIONS`, any variable not known to be harmless, or `cwd` in the entry, or `LD_PRELOAD=` inside a variable's name"
         => "blocked; the refusal names the variable or field", policy::by_a_variable;
     an_allowed_url_runs_a_command: "an entry with an allowed URL runs a command",
         "a `headersHelper`" => "blocked; the command does not run", policy::by_a_headers_helper;
+
+    an_allowed_url_leads_to_another_peer: "an entry with an allowed URL chooses whom to trust",
+        "`tls`, `oauth.authServerMetadataUrl` or a `Host` header"
+        => "blocked; the refusal names the field", policy::by_another_peer;
+    a_mistake_in_a_rule_lets_a_server_run: "a server runs because a rule of the lists is malformed",
+        "a text in place of a list, `[\"npx\",5]`, `servercommand`, `serverURL`, a repeated list"
+        => "a malformed allow rule restricts, and a malformed deny rule denies", policy::by_a_mistake_in_a_rule;
 
     // Secrets (SEC-1)
     a_server_reads_our_token: "a server looks for our secrets in its environment",
