@@ -109,7 +109,7 @@ fn a_fix_corrects_the_type_and_the_path() {
     let root = url::Url::parse(&http.url()).unwrap().join("/").unwrap();
     user_servers(
         &lab,
-        &json!({"sse": {"type": "http", "url": sse.url()}, "root": {"type": "http", "url": root}}),
+        &json!({"sse": {"type": "http", "url": sse.url()}, "root": {"type": "http", "url": root.as_str()}}),
     );
     let before = lab.scratch.read("home/.claude.json");
     let run = lab.plainly(&["doctor", "--dry-run"]);

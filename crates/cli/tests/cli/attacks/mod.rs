@@ -57,6 +57,9 @@ attacks! {
     a_decoy_takes_the_place_of_a_script: "an approval holds a harmless file in place of the one that runs",
         "a decoy before the script, 64 fillers, `sh -c \"exec ./main\"`, a folder called `$d`"
         => "another script makes the server pending", approval::by_a_script_behind_a_decoy;
+    a_script_in_another_spelling_is_swapped: "an entry spells a file so that its approval misses it",
+        "without its extension, as a module, quoted, in `$'…'` or braces, behind `env -C`, behind starters and rare interpreters"
+        => "another content makes the server pending", approval::by_a_script_in_another_spelling;
 
     // Policy (CFG-7)
     an_allowed_command_runs_other_code: "an entry with an allowed command chooses the code",
