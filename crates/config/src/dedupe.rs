@@ -16,14 +16,19 @@ const MAX_PROXIES: usize = 3;
 
 /// The number of URLs that a URL carries.
 pub(crate) fn proxied(url: &Url) -> usize {
-    let carried = url.query_pairs().filter(|(name, _)| name == VENDOR_URL);
+    let carried = url.query_pairs().filter(|(name, _)| is_vendor(name));
     carried.count()
+}
+
+/// Proxies differ in whether case counts.
+fn is_vendor(name: &str) -> bool {
+    name.eq_ignore_ascii_case(VENDOR_URL)
 }
 
 /// The vendor's URL, if this is the URL of a proxy.
 pub(crate) fn unwrap_proxy(url: &Url) -> Option<String> {
     let mut pairs = url.query_pairs();
-    let (_, vendor) = pairs.find(|(name, _)| name == VENDOR_URL)?;
+    let (_, vendor) = pairs.find(|(name, _)| is_vendor(name))?;
     (!vendor.is_empty()).then(|| vendor.into_owned())
 }
 

@@ -194,6 +194,13 @@ impl<'a> Members<'a> {
         found.map(|(_, value)| *value)
     }
 
+    /// All members with this key, in any case. For keys that forbid: of two lists that deny, or of
+    /// one under a misspelt key, none may be lost.
+    pub(crate) fn get_all(&self, key: &str) -> Vec<(&str, &'a RawValue)> {
+        let is_key = |(name, _): &(&str, _)| name.eq_ignore_ascii_case(key);
+        self.iter().filter(is_key).collect()
+    }
+
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (&str, &'a RawValue)> {
         self.0.iter().map(|(name, value)| (&**name, *value))
     }

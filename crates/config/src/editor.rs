@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::diagnostic::Diagnostic;
 use crate::document::Document;
 use crate::edit::splice;
-use crate::edit::{EditError, EditOptions, edit_file};
+use crate::edit::{EditError, EditOptions, ProjectBounds, edit_file};
 use crate::entry::{RawEntry, ServerEntry};
 use crate::expand::{Environment, ExpansionReport};
 use crate::files::{self, shown};
@@ -159,7 +159,6 @@ impl Editor {
     ) -> Result<WriteOutcome, ChangeError> {
         self.check(scope, name, entry, policy)?;
         let (file, path) = self.target(scope, name)?;
-        self.check_inside_project(scope, &file)?;
         let exists = |file: PathBuf| ChangeError::Exists {
             name: name.to_owned(),
             scope,
@@ -195,7 +194,6 @@ impl Editor {
         {
             file = found.file;
         }
-        self.check_inside_project(scope, &file)?;
         let changed = self.edit(&file, |text| set(&file, text, &path, entry).map(Some))?;
         Ok(self.outcome(file, scope, changed))
     }
@@ -277,29 +275,6 @@ impl Editor {
         found.into_iter().flatten().collect()
     }
 
-    /// Rejects a project file that is a link to a file outside of the project: writing through it
-    /// would change that file.
-    pub(crate) fn check_inside_project(
-        &self,
-        scope: Scope,
-        file: &Path,
-    ) -> Result<(), ChangeError> {
-        let real = (file.canonicalize(), self.project.root.canonicalize());
-        let (Scope::Project, (Ok(target), Ok(root))) = (scope, real) else {
-            return Ok(());
-        };
-        // A project's file may also be in a directory above the repository.
-        let parent = file.parent().and_then(|dir| dir.canonicalize().ok());
-        if target.starts_with(&root) || target.parent() == parent.as_deref() {
-            return Ok(());
-        }
-        Err(ChangeError::File(format!(
-            "{} is a link to {}, outside of the project; edit that file instead",
-            file.display(),
-            target.display()
-        )))
-    }
-
     pub(crate) fn check_not_exclusive(&self) -> Result<(), ChangeError> {
         if is_exclusive(&self.layout) {
             return Err(ChangeError::Exclusive(self.layout.managed_servers()));
@@ -367,10 +342,19 @@ impl Editor {
         mut change: impl FnMut(&str) -> Result<Option<String>, ChangeError>,
     ) -> Result<bool, ChangeError> {
         let state = self.layout.state_dir();
+        let is_projects = file.ends_with(&self.layout.project_file);
+        let bounds = if is_projects {
+            let users = [&*self.layout.global_file, &*self.layout.config_dir];
+            let bounds = ProjectBounds::new(file, &self.project.root, &users);
+            Some(bounds.ok_or_else(|| bad_file(file, "its directory cannot be read"))?)
+        } else {
+            None
+        };
         let options = EditOptions {
             locks: Some(&state),
-            private: !file.ends_with(&self.layout.project_file),
+            private: !is_projects,
             lock_timeout: self.lock_timeout,
+            bounds: bounds.as_ref(),
         };
         edit_file(file, &options, |text| {
             // A syntax error reads the same as when the file is loaded.

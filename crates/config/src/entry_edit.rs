@@ -154,7 +154,6 @@ impl Editor {
     ) -> Result<EntryChange, ChangeError> {
         self.check_not_exclusive()?;
         let file = seen.file.clone();
-        self.check_inside_project(scope, &file)?;
         let (files, path) = self.candidates(scope, name)?;
         if !files.contains(&file) {
             return Err(unknown(scope, name));

@@ -126,21 +126,22 @@ impl Settings {
             settings.enabled = reader.names("enabledMcpjsonServers");
         }
         if origin.may_allow() {
-            settings.allow = reader.rules("allowedMcpServers", Leniency::Strict);
+            settings.allow = reader.rules("allowedMcpServers", ListKind::Allow);
         }
         if origin.may_deny() {
             settings.deny = reader
-                .rules("deniedMcpServers", Leniency::Lenient)
+                .rules("deniedMcpServers", ListKind::Deny)
                 .unwrap_or_default();
         }
         if origin == Origin::Managed {
             // Any other value than true or false was still meant to have an effect.
-            settings.managed_only = reader.flag_or("allowManagedMcpServersOnly", true);
-            settings.managed_rules_only = reader.flag_or("allowManagedPermissionRulesOnly", true);
+            settings.managed_only = reader.restrictive_flag("allowManagedMcpServersOnly");
+            settings.managed_rules_only =
+                reader.restrictive_flag("allowManagedPermissionRulesOnly");
         }
         settings.permissions = reader.permissions();
         settings.hooks.managed_only =
-            origin == Origin::Managed && reader.flag_or("allowManagedHooksOnly", true);
+            origin == Origin::Managed && reader.restrictive_flag("allowManagedHooksOnly");
         if origin.may_approve() {
             settings.hooks.disable_all = reader.flag("disableAllHooks");
         }
@@ -188,13 +189,13 @@ pub(crate) fn disabled_names(
     (names, bad.is_some())
 }
 
-/// How to treat a malformed rule.
+/// What a list of rules does.
 #[derive(Clone, Copy, PartialEq)]
-enum Leniency {
-    /// Skip it: it could allow more than intended.
-    Strict,
-    /// Guess its meaning: better deny too much than too little.
-    Lenient,
+enum ListKind {
+    /// A malformed rule allows nothing, and still restricts.
+    Allow,
+    /// A malformed rule denies what can be guessed: better too much than too little.
+    Deny,
 }
 
 struct SettingsReader<'r, 'a> {
@@ -223,24 +224,51 @@ impl<'r, 'a> SettingsReader<'r, 'a> {
     }
 
     fn flag(&mut self, key: &str) -> bool {
-        self.flag_or(key, false)
-    }
-
-    /// A flag, with its value if it is neither true nor false.
-    fn flag_or(&mut self, key: &str, otherwise: bool) -> bool {
         let Some(raw) = self.members.get(key) else {
             return false;
         };
         self.document.decode(raw).unwrap_or_else(|problem| {
             self.report_problem(key, &problem);
-            otherwise
+            false
         })
+    }
+
+    /// A flag that restricts: it is set unless every member of that name says `false`.
+    fn restrictive_flag(&mut self, key: &str) -> bool {
+        let mut is_set = false;
+        for raw in self.restrictive(key) {
+            is_set |= self.document.decode(raw).unwrap_or_else(|problem| {
+                self.report_problem(key, &problem);
+                true
+            });
+        }
+        is_set
+    }
+
+    /// The values of all members of that name, in any case. Another spelling of it is reported.
+    fn restrictive(&mut self, key: &str) -> Vec<&'a RawValue> {
+        let members = self.members.get_all(key);
+        for (name, raw) in &members {
+            if *name != key {
+                let problem = ParseError {
+                    offset: self.document.offset(raw),
+                    message: format!("write \"{key}\""),
+                };
+                self.report_problem(name, &problem);
+            }
+        }
+        members.into_iter().map(|(_, raw)| raw).collect()
     }
 
     /// The names in a list. An element that is not text is reported and skipped.
     fn names(&mut self, key: &str) -> Vec<String> {
+        let raw = self.members.get(key);
+        raw.map(|raw| self.names_in(key, raw)).unwrap_or_default()
+    }
+
+    fn names_in(&mut self, key: &str, raw: &'a RawValue) -> Vec<String> {
         let mut names = Vec::new();
-        for raw in self.elements(key).unwrap_or_default() {
+        for raw in self.elements(key, raw).unwrap_or_default() {
             match self.document.decode(raw) {
                 Ok(name) => names.push(name),
                 Err(problem) => self.report_problem(key, &problem),
@@ -249,126 +277,104 @@ impl<'r, 'a> SettingsReader<'r, 'a> {
         names
     }
 
-    /// The names in a list that rejects, and whether part of it is unreadable. A bare text counts
-    /// as a name, but the list is unreadable.
+    /// The names in all lists of that name, which reject, and whether part of them is unreadable. A
+    /// bare text counts as a name, but the list is unreadable.
     fn rejected_names(&mut self, key: &str) -> (Vec<String>, bool) {
+        let lists = self.restrictive(key);
         let told = self.diagnostics.len();
-        let mut names = self.names(key);
-        let unreadable = self.diagnostics.len() > told;
-        let raw = self.members.get(key);
-        names.extend(raw.and_then(|raw| self.document.decode::<String>(raw).ok()));
-        (names, unreadable)
+        let mut names = Vec::new();
+        for raw in lists {
+            names.extend(self.names_in(key, raw));
+            names.extend(self.document.decode::<String>(raw).ok());
+        }
+        (names, self.diagnostics.len() > told)
     }
 
-    /// The elements of a list; `None` if the key is missing. Any other value counts as an empty
-    /// list.
-    fn elements(&mut self, key: &str) -> Option<Vec<&'a RawValue>> {
-        let raw = self.members.get(key)?;
-        Some(self.document.decode(raw).unwrap_or_else(|mut problem| {
-            "expected a list".clone_into(&mut problem.message);
-            self.report_problem(key, &problem);
-            Vec::new()
-        }))
+    /// The elements of a list; `None` if it is none, which is reported.
+    fn elements(&mut self, key: &str, raw: &'a RawValue) -> Option<Vec<&'a RawValue>> {
+        match self.document.decode(raw) {
+            Ok(elements) => Some(elements),
+            Err(mut problem) => {
+                "expected a list".clone_into(&mut problem.message);
+                self.report_problem(key, &problem);
+                None
+            }
+        }
     }
 
-    /// The lists under `permissions`.
+    /// The lists under `permissions`. Of repeated ones all forbid, and the last allows.
     fn permissions(&mut self) -> PermissionLists {
         let key = "permissions";
-        let Some(raw) = self.members.get(key) else {
-            return PermissionLists::default();
-        };
-        let members = match self.document.members(raw) {
-            Ok(members) => members,
-            Err(problem) => {
-                self.report_problem(key, &problem);
-                return PermissionLists::deny_all();
+        let mut lists = PermissionLists::default();
+        let last = self.members.get(key).map(|raw| self.document.offset(raw));
+        for raw in self.restrictive(key) {
+            let members = match self.document.members(raw) {
+                Ok(members) => members,
+                Err(problem) => {
+                    self.report_problem(key, &problem);
+                    return PermissionLists::deny_all();
+                }
+            };
+            let mut inner = SettingsReader::new(self.document, &members, self.diagnostics);
+            lists.ask.extend(inner.restrictive_rules("ask"));
+            lists.deny.extend(inner.restrictive_rules("deny"));
+            if last == Some(self.document.offset(raw)) {
+                let mut inner = SettingsReader::new(self.document, &members, self.diagnostics);
+                lists.allow = inner.names("allow");
             }
-        };
-        let mut inner = SettingsReader::new(self.document, &members, self.diagnostics);
-        PermissionLists {
-            allow: inner.names("allow"),
-            ask: inner.restrictive_rules("ask"),
-            deny: inner.restrictive_rules("deny"),
         }
+        lists
     }
 
-    /// A list of rules that forbid. A bare rule counts; if the list is unreadable, everything is
-    /// forbidden.
+    /// All lists of rules of that name, which forbid. A bare rule counts; if a list is unreadable,
+    /// everything is forbidden.
     fn restrictive_rules(&mut self, key: &str) -> Vec<String> {
-        let Some(raw) = self.members.get(key) else {
-            return Vec::new();
-        };
-        let names = self.names(key);
-        if raw.get().starts_with('[') {
-            return names;
+        let mut rules = Vec::new();
+        for raw in self.restrictive(key) {
+            rules.extend(self.names_in(key, raw));
+            if !raw.get().starts_with('[') {
+                let lone = self.document.decode(raw);
+                rules.push(lone.unwrap_or_else(|_| EVERYTHING.to_owned()));
+            }
         }
-        let lone = self
-            .document
-            .decode(raw)
-            .unwrap_or_else(|_| EVERYTHING.to_owned());
-        vec![lone]
+        rules
     }
 
-    fn rules(&mut self, key: &str, leniency: Leniency) -> Option<Vec<Rule>> {
+    /// The rules of all lists of that name; `None` if there is none.
+    fn rules(&mut self, key: &str, kind: ListKind) -> Option<Vec<Rule>> {
+        // Of repeated lists the last allows, as for other readers; all of them restrict and deny.
+        let last = self.members.get(key).map(|raw| self.document.offset(raw));
+        let lists = self.restrictive(key);
+        if lists.is_empty() {
+            return None;
+        }
         let mut rules = Vec::new();
-        let elements = match self.elements(key)? {
+        for list in lists {
+            let elements = self.elements(key, list);
+            let is_list = elements.is_some();
             // A bare rule.
-            none if none.is_empty() && leniency == Leniency::Lenient => {
-                let lone = self
-                    .members
-                    .get(key)
-                    .filter(|raw| !raw.get().starts_with('['));
-                lone.into_iter().collect()
-            }
-            elements => elements,
-        };
-        for raw in elements {
-            let (found, complete) = self.rule(raw);
-            if !complete {
-                let message = "write {\"serverName\": …}, {\"serverCommand\": […]} or {\"serverUrl\": …}, one in each element";
-                let problem = ParseError {
-                    offset: self.document.offset(raw),
-                    message: message.to_owned(),
-                };
-                self.report_problem(key, &problem);
-            }
-            if complete || leniency == Leniency::Lenient {
-                rules.extend(found);
+            for raw in elements.unwrap_or_else(|| vec![list]) {
+                let read = Rule::read(self.document, raw);
+                if is_list && !read.is_complete {
+                    let message = "write {\"serverName\": …}, {\"serverCommand\": […]} or {\"serverUrl\": …}, one in each element";
+                    let problem = ParseError {
+                        offset: self.document.offset(raw),
+                        message: message.to_owned(),
+                    };
+                    self.report_problem(key, &problem);
+                }
+                let counts = is_list && last == Some(self.document.offset(list));
+                match kind {
+                    ListKind::Deny => rules.extend(read.guesses),
+                    ListKind::Allow if counts => rules.extend(read.allows),
+                    ListKind::Allow => {
+                        let restrictions = read.allows.into_iter().filter_map(Rule::restriction);
+                        rules.extend(restrictions);
+                    }
+                }
             }
         }
         Some(rules)
-    }
-
-    /// The rules in one element, and whether it consists of exactly one.
-    fn rule(&self, raw: &'a RawValue) -> (Vec<Rule>, bool) {
-        if let Ok(name) = self.document.decode(raw) {
-            return (vec![Rule::Name(name)], false);
-        }
-        let Ok(members) = self.document.members(raw) else {
-            return (Vec::new(), false);
-        };
-        let mut rules = Vec::new();
-        for (key, value) in members.iter() {
-            match key {
-                "serverName" => rules.extend(self.document.decode(value).ok().map(Rule::Name)),
-                "serverCommand" => {
-                    let argv: Option<Vec<String>> = self.document.decode(value).ok();
-                    rules.extend(argv.filter(|argv| !argv.is_empty()).map(Rule::Command));
-                    // A text instead of a list: one word, or several.
-                    if let Ok(line) = self.document.decode::<String>(value) {
-                        let words = line.split_whitespace().map(str::to_owned).collect();
-                        rules.extend([Rule::Command(vec![line]), Rule::Command(words)]);
-                    }
-                }
-                "serverUrl" => {
-                    let pattern: Option<String> = self.document.decode(value).ok();
-                    rules.extend(pattern.map(|pattern| Rule::url(&pattern)));
-                }
-                _ => {}
-            }
-        }
-        let complete = rules.len() == 1 && members.len() == 1;
-        (rules, complete)
     }
 
     /// `enabledPlugins`: an object of flags, or a list of enabled plugins.
@@ -444,7 +450,18 @@ mod tests {
             "deniedMcpServers": ["bare", {"serverName": "a", "serverUrl": "b"}, 5, {"serverCommand": []}],
             "enabledMcpjsonServers": ["x", 5], "disabledMcpjsonServers": "x"}"#;
         let (settings, problems) = read(text, Origin::User);
-        assert_eq!(settings.allow.unwrap(), [Rule::Name("ok".to_owned())]);
+        let restricts = |commands| Rule::Malformed {
+            commands,
+            urls: true,
+        };
+        assert_eq!(
+            settings.allow.unwrap(),
+            [
+                Rule::Name("ok".to_owned()),
+                restricts(true),
+                restricts(false)
+            ]
+        );
         assert_eq!(settings.deny.len(), 3);
         assert_eq!(settings.enabled, ["x"]);
         assert_eq!(problems.len(), 3 + 4 + 1 + 1, "{problems:#?}");
@@ -454,6 +471,51 @@ mod tests {
                 .any(|problem| problem.starts_with("f:1:46: \"allowedMcpServers\": write {")),
             "{problems:#?}"
         );
+    }
+
+    #[test]
+    fn repeated_and_misspelt_lists_lose_no_restriction() {
+        for (text, allow, deny) in [
+            (
+                r#"{"deniedMcpServers": [{"serverName": "a"}], "deniedMcpServers": [{"serverName": "b"}]}"#,
+                None,
+                2,
+            ),
+            (r#"{"deniedMCPServers": [{"serverName": "a"}]}"#, None, 1),
+            (r#"{"deniedMcpServers": {"serverCommand": "x"}}"#, None, 2),
+            // The last list allows, as for other readers; all of them restrict.
+            (
+                r#"{"allowedMcpServers": [{"serverName": "a"}, {"serverUrl": "b"}], "allowedMcpServers": [{"serverName": "c"}]}"#,
+                Some("a malformed rule, {\"serverName\":\"c\"}"),
+                0,
+            ),
+            (
+                r#"{"allowedMcpservers": [{"serverName": "a"}]}"#,
+                Some(""),
+                0,
+            ),
+            (
+                r#"{"allowedMcpServers": {"serverCommand": ["x"]}}"#,
+                Some("a malformed rule"),
+                0,
+            ),
+        ] {
+            let (settings, _) = read(text, Origin::Managed);
+            let shown = settings.allow.map(|rules| {
+                let rules: Vec<_> = rules.iter().map(ToString::to_string).collect();
+                rules.join(", ")
+            });
+            assert_eq!(shown.as_deref(), allow, "{text}");
+            assert_eq!(settings.deny.len(), deny, "{text}");
+        }
+        let twice = r#"{"allowManagedMcpServersOnly": true, "allowManagedMcpServersOnly": false,
+            "disabledMcpjsonServers": ["a"], "disabledMcpjsonServers": ["b"],
+            "permissions": {"deny": ["c"], "deny": ["d"]}, "permissions": {"allow": ["e"]}}"#;
+        let (settings, problems) = read(twice, Origin::Managed);
+        assert!(settings.managed_only && problems.is_empty(), "{problems:?}");
+        assert_eq!(settings.disabled, ["a", "b"]);
+        assert_eq!(settings.permissions.deny, ["c", "d"]);
+        assert_eq!(settings.permissions.allow, ["e"]);
     }
 
     #[test]

@@ -1,20 +1,25 @@
 //! Finds the files inside a repository that an entry runs (CFG-6). An approval includes their
 //! hashes, so that it covers the code and not only the entry.
 //!
-//! They are the command, the arguments and parts of arguments that name code, every file named
-//! after an interpreter, and the words of `headersHelper`. Files loaded by those files are not
-//! covered; see SECURITY.md.
+//! They are the command and every file that a word of the arguments or of `headersHelper` names,
+//! except for data that no interpreter is near. Which words there are says `words`; names are
+//! completed as interpreters do, and every directory that is named counts as a starting point.
+//! Files loaded by those files are not covered; see SECURITY.md.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 
+use super::programs::{has_code_extension, has_data_extension, is_interpreter};
+use super::words::{GLOB, UNKNOWN, Words};
 use crate::entry::{ServerEntry, hex};
-use crate::files::{open_regular, shown};
+use crate::files::{self, open_regular, shown};
+use crate::glob;
 use crate::layout::Project;
 
 /// How much of a file is hashed, in addition to its length (SEC-4).
@@ -27,53 +32,29 @@ pub(crate) const MAX_FILES: usize = 64;
 /// The maximum number of distinct words of an entry. An entry with more cannot be approved either.
 const MAX_WORDS: usize = 10_000;
 
-/// Programs that run a file given as an argument, whatever its name.
-const INTERPRETERS: [&str; 31] = [
-    "node",
-    "nodejs",
-    "bun",
-    "deno",
-    "tsx",
-    "ts-node",
-    "python",
-    "pythonw",
-    "pypy",
-    "py",
-    "uv",
-    "ruby",
-    "perl",
-    "php",
-    "lua",
-    "luajit",
-    "sh",
-    "bash",
-    "dash",
-    "ash",
-    "zsh",
-    "ksh",
-    "fish",
-    "pwsh",
-    "powershell",
-    "cmd",
-    "java",
-    "dotnet",
-    "rscript",
-    "julia",
-    "env",
-];
+/// The maximum number of directories that words start from, and of paths to look for.
+const MAX_DIRECTORIES: usize = 64;
+const MAX_PATHS: usize = 200_000;
 
-/// Programs that start another program given as an argument.
-const STARTERS: [&str; 18] = [
-    "npx", "bunx", "pnpm", "yarn", "uvx", "pipx", "timeout", "nice", "nohup", "setsid", "stdbuf",
-    "sudo", "doas", "busybox", "xargs", "time", "start", "conda",
-];
+/// The maximum number of names in a directory that are compared.
+const MAX_NAMES: usize = 100_000;
 
-/// File extensions of code.
-const CODE: [&str; 49] = [
-    "js", "mjs", "cjs", "jsx", "ts", "mts", "cts", "tsx", "py", "pyw", "pyc", "pyz", "rb", "pl",
-    "pm", "php", "phar", "lua", "sh", "bash", "zsh", "ksh", "fish", "ps1", "psm1", "bat", "cmd",
-    "vbs", "jar", "war", "class", "groovy", "kts", "wasm", "exe", "com", "dll", "so", "dylib",
-    "node", "go", "rs", "csx", "csproj", "fsx", "ex", "exs", "r", "jl",
+/// The files that a directory stands for.
+const INDEX: [&str; 14] = [
+    "index.js",
+    "index.cjs",
+    "index.mjs",
+    "index.json",
+    "index.node",
+    "index.ts",
+    "index.tsx",
+    "index.mts",
+    "__init__.py",
+    "__main__.py",
+    "package.json",
+    "main.py",
+    "main.go",
+    "mod.ts",
 ];
 
 /// A file inside the repository that an entry runs.
@@ -97,25 +78,31 @@ pub(crate) struct RepositoryFiles {
 /// Finds the repository files that an entry of `project` runs.
 pub(crate) fn repository_files(entry: &ServerEntry, project: &Project) -> RepositoryFiles {
     let base = entry.base.as_deref().unwrap_or(&project.cwd);
+    let mut words = Words::default();
+    let (dir, program) = if let Some(stdio) = entry.transport.stdio() {
+        for arg in &stdio.args {
+            words.add_text(arg);
+        }
+        let dir = stdio.cwd.as_deref().unwrap_or(&project.cwd);
+        (dir, entry.program())
+    } else {
+        words.add_text(entry.transport.headers_helper().unwrap_or_default());
+        (base, None)
+    };
     let mut search = Search {
         inside: RepositoryRoots::new(&[&project.root, base]),
+        runs_any: program.as_deref().is_none_or(is_interpreter)
+            || words.list.iter().any(|word| is_interpreter(word)),
         found: BTreeSet::new(),
-        seen: HashSet::new(),
+        listings: HashMap::new(),
+        paths: 0,
+        is_cut: words.is_cut || words.list.len() > MAX_WORDS,
     };
-    if let Some(stdio) = entry.transport.stdio() {
-        let program = entry.program().unwrap_or_default();
-        let dir = stdio.cwd.as_deref().unwrap_or(&project.cwd);
-        let command = search.inside.find(dir, &program);
-        search.found.extend(command.filter(|_| is_path(&program)));
-        let runs_any = is_among(&INTERPRETERS, &program)
-            || is_among(&STARTERS, &program)
-                && stdio.args.iter().any(|arg| is_among(&INTERPRETERS, arg));
-        for arg in &stdio.args {
-            search.text(dir, arg, runs_any);
-        }
-    } else {
-        let helper = entry.transport.headers_helper().unwrap_or_default();
-        search.text(base, helper, true);
+    if let Some(program) = program.filter(|program| is_path(program)) {
+        search.found.extend(search.inside.find(dir, &program));
+    }
+    if !search.is_cut {
+        search.all(dir, &words.list);
     }
     let too_many = search.is_full();
     let described = search.found.into_iter().take(MAX_FILES).map(|path| {
@@ -138,75 +125,185 @@ pub(crate) fn is_path(command: &str) -> bool {
     command.contains('/') || (cfg!(windows) && command.contains('\\'))
 }
 
-fn is_among(programs: &[&str], program: &str) -> bool {
-    let name = Path::new(program)
-        .file_stem()
-        .and_then(|name| name.to_str());
-    let name = name.unwrap_or_default().to_ascii_lowercase();
-    let plain = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
-    programs.contains(&plain)
-}
-
 /// Searches for the files that an entry names.
 struct Search {
     inside: RepositoryRoots,
+    /// An interpreter is among the words, so that data may be code.
+    runs_any: bool,
     found: BTreeSet<PathBuf>,
-    /// The words searched so far.
-    seen: HashSet<String>,
+    listings: HashMap<PathBuf, Listing>,
+    /// The number of paths looked for.
+    paths: usize,
+    /// Something was left out.
+    is_cut: bool,
 }
+
+/// The names in a directory by their stem in lower case: `index` has `index.js`.
+type Listing = BTreeMap<String, Vec<String>>;
 
 impl Search {
     fn is_full(&self) -> bool {
-        self.found.len() > MAX_FILES || self.seen.len() > MAX_WORDS
+        self.is_cut || self.found.len() > MAX_FILES
     }
 
-    /// Adds the files named by an argument or a command line: by all of it, by a word, or by part
-    /// of a word. With `runs_any`, data files count too.
-    fn text(&mut self, dir: &Path, text: &str, runs_any: bool) {
-        self.word(dir, text, runs_any);
-        for word in text.split(char::is_whitespace) {
-            self.word(dir, word, runs_any);
-            // `./"run".sh`
-            if word.contains(['"', '\'', '\\']) {
-                let plain = word.replace(['"', '\'', '\\'], "");
-                self.word(dir, plain.trim_matches(is_syntax), runs_any);
-            }
-            for part in word.split(is_syntax) {
-                self.word(dir, part, runs_any);
-                // `--import=./hook.js`, `-cp a.jar:b.jar`
-                if let Some((_, value)) = part.split_once('=') {
-                    self.word(dir, value, runs_any);
-                }
-                for piece in part.split(['=', ',', ':']) {
-                    self.word(dir, piece, runs_any);
-                }
-                // `-r./hook.js`
-                if let Some(value) = part.strip_prefix('-').and_then(|flag| flag.get(1..)) {
-                    self.word(dir, value, runs_any);
+    /// Finds the files of all words, from every directory that a word names: `env -C sub sh x`,
+    /// `cd sub && ./x`, `perl -Isub -Mx`.
+    fn all(&mut self, dir: &Path, words: &[String]) {
+        let mut directories = vec![dir.to_owned()];
+        if self.runs_any {
+            let named = words.iter().filter(|word| !is_wild(word));
+            let named = named.filter_map(|word| self.inside.find_directory(dir, word));
+            for named in named.collect::<BTreeSet<_>>() {
+                if !directories.contains(&named) {
+                    directories.push(named);
                 }
             }
-            // `$PWD/run.sh`, `${CLAUDE_PROJECT_DIR}/run.sh`
-            for part in word.split('$').skip(1) {
-                let path = part.split_once('/').map_or("", |(_, path)| path);
-                let path = path.split(is_syntax).next().unwrap_or_default();
-                self.word(dir, path, runs_any);
+            // Where Perl and Ruby projects keep their modules.
+            directories.extend(self.inside.find_directory(dir, "lib"));
+        }
+        self.is_cut |= directories.len() > MAX_DIRECTORIES;
+        for word in words {
+            for dir in &directories {
+                if self.is_full() {
+                    return;
+                }
+                self.paths += 1;
+                self.is_cut |= self.paths > MAX_PATHS;
+                self.word(dir, word);
             }
         }
     }
 
-    fn word(&mut self, dir: &Path, word: &str, runs_any: bool) {
-        if self.is_full() || word.is_empty() || !self.seen.insert(word.to_owned()) {
+    fn word(&mut self, dir: &Path, word: &str) {
+        if is_wild(word) {
+            // A variable alone may be anything, and so may a `*` in a program.
+            if word.chars().any(|c| !matches!(c, UNKNOWN | GLOB)) {
+                let parts: Vec<_> = word.split('/').collect();
+                let start = if word.starts_with('/') {
+                    Path::new("/")
+                } else {
+                    dir
+                };
+                self.matching(start, &parts);
+            }
             return;
         }
-        let file = self.inside.find(dir, word);
-        self.found
-            .extend(file.filter(|path| runs_any || is_code(path)));
+        self.insert(self.inside.find(dir, word));
+        if self.runs_any || word.contains('/') {
+            self.completed(dir, word);
+        }
+        if !self.runs_any {
+            return;
+        }
+        // Modules: `-m pkg.server`, `-MFoo::Bar`.
+        for separator in ["::", "."] {
+            if word.contains(separator) && !word.contains('/') {
+                self.completed(dir, &word.replace(separator, "/"));
+            }
+        }
+        if let Some(found) = self.inside.find_directory(dir, word) {
+            self.index(&found);
+        }
+    }
+
+    /// Adds the files that a directory stands for.
+    fn index(&mut self, dir: &Path) {
+        for name in INDEX {
+            self.insert(self.inside.find(dir, name));
+        }
+        let manifest = dir.join("package.json");
+        let text = files::read(&manifest).ok().flatten().unwrap_or_default();
+        let manifest: Value = serde_json::from_str(&text).unwrap_or_default();
+        for main in [&manifest["main"], &manifest["module"], &manifest["exports"]] {
+            if let Some(main) = main.as_str() {
+                self.insert(self.inside.find(dir, main));
+                self.completed(dir, main);
+                for name in INDEX {
+                    self.insert(self.inside.find(&dir.join(main), name));
+                }
+            }
+        }
+    }
+
+    /// Adds the files that a word names without their extension.
+    fn completed(&mut self, dir: &Path, word: &str) {
+        let path = dir.join(word);
+        let (Some(above), Some(name)) = (path.parent(), path.file_name()) else {
+            return;
+        };
+        let above = above.to_owned();
+        let name = name.to_string_lossy().to_lowercase();
+        let names = self.listing(&above).get(&name).cloned().unwrap_or_default();
+        for name in names {
+            let file = self.inside.find(&above, &name);
+            let is_module = |file: &PathBuf| {
+                has_code_extension(file) || file.extension().is_some_and(|end| end == "json")
+            };
+            self.insert(file.filter(is_module));
+        }
+    }
+
+    /// Adds the files that match a path with wildcards.
+    fn matching(&mut self, dir: &Path, parts: &[&str]) {
+        let Some((part, rest)) = parts.split_first() else {
+            return;
+        };
+        if !is_wild(part) {
+            let below = dir.join(part);
+            if rest.is_empty() {
+                self.insert(self.inside.find(dir, part));
+            } else if below.is_dir() {
+                self.matching(&below, rest);
+            }
+            return;
+        }
+        let pattern = part.replace([UNKNOWN, GLOB], "*");
+        let names: Vec<_> = self.listing(dir).values().flatten().cloned().collect();
+        for name in names.iter().filter(|name| glob::matches(&pattern, name)) {
+            self.paths += 1;
+            self.is_cut |= self.paths > MAX_PATHS;
+            if self.is_full() {
+                return;
+            }
+            if rest.is_empty() {
+                self.insert(self.inside.find(dir, name));
+            } else if dir.join(name).is_dir() {
+                self.matching(&dir.join(name), rest);
+            }
+        }
+    }
+
+    /// The names in a directory of the repository.
+    fn listing(&mut self, dir: &Path) -> &Listing {
+        if !self.listings.contains_key(dir) {
+            let mut listing = Listing::new();
+            if self.inside.contain(dir) {
+                let entries = dir.read_dir().into_iter().flatten().flatten();
+                for (count, entry) in entries.enumerate() {
+                    self.is_cut |= count > MAX_NAMES;
+                    if self.is_cut {
+                        break;
+                    }
+                    let name = entry.file_name().to_string_lossy().into_owned();
+                    let stem = Path::new(&name).file_stem().unwrap_or_default();
+                    let stem = stem.to_string_lossy().to_lowercase();
+                    listing.entry(stem).or_default().push(name);
+                }
+            }
+            self.listings.insert(dir.to_owned(), listing);
+        }
+        &self.listings[dir]
+    }
+
+    fn insert(&mut self, file: Option<PathBuf>) {
+        let counts = |path: &PathBuf| self.runs_any || may_be_code(path);
+        self.found.extend(file.filter(counts));
     }
 }
 
-/// Characters that separate the words of a command line.
-fn is_syntax(c: char) -> bool {
-    c.is_whitespace() || "\"'`<>();|&${}[]!".contains(c)
+/// Whether part of a word is not known.
+fn is_wild(word: &str) -> bool {
+    word.contains([UNKNOWN, GLOB])
 }
 
 /// The directories whose content the author of a repository controls.
@@ -230,19 +327,29 @@ impl RepositoryRoots {
             return None;
         }
         let path: PathBuf = dir.join(word).components().collect();
-        if !path.is_file() {
+        (path.is_file() && self.contain(&path)).then_some(path)
+    }
+
+    /// The repository's directory that a word names.
+    fn find_directory(&self, dir: &Path, word: &str) -> Option<PathBuf> {
+        if word.is_empty() || word.len() > 4096 || word.contains('\0') {
             return None;
         }
+        let path: PathBuf = dir.join(word).components().collect();
+        (path.is_dir() && self.contain(&path)).then_some(path)
+    }
+
+    /// Whether a path is in the repository, by its text or really.
+    fn contain(&self, path: &Path) -> bool {
         let within = |path: &Path| self.roots.iter().any(|root| path.starts_with(root));
-        let real = path.canonicalize();
-        (within(&path) || real.is_ok_and(|real| within(&real))).then_some(path)
+        within(path) || path.canonicalize().is_ok_and(|real| within(&real))
     }
 }
 
-/// Whether a file is code, judging by its name, its mode, or its first bytes. A data file that a
-/// server writes to must not invalidate the approval.
-fn is_code(path: &Path) -> bool {
-    if has_code_extension(path) {
+/// Whether a file may be code, judging by its name, its mode, or its first bytes. A data file that
+/// a server writes to must not invalidate the approval; what is not known to be data may be code.
+fn may_be_code(path: &Path) -> bool {
+    if !has_data_extension(path) {
         return true;
     }
     #[cfg(unix)]
@@ -258,13 +365,6 @@ fn is_code(path: &Path) -> bool {
     let mut first = [0; 2];
     let read = open_regular(path).map(|file| file.map(|mut file| file.read_exact(&mut first)));
     matches!(read, Ok(Some(Ok(())))) && &first == b"#!"
-}
-
-/// Whether a file has an extension of code.
-pub(crate) fn has_code_extension(path: &Path) -> bool {
-    let extension = path.extension().and_then(|extension| extension.to_str());
-    let extension = extension.unwrap_or_default().to_ascii_lowercase();
-    CODE.contains(&&*extension)
 }
 
 /// The hash of a file, or `unreadable`.
@@ -350,7 +450,7 @@ mod tests {
             (&["tool", "-c", "exec ./run.sh"], &["run.sh"]),
             (&["tool", "-r./run.sh", "--x=a:run.sh"], &["run.sh"]),
             (&["python3.12", "-u", "main"], &["main"]),
-            (&["npx", "-y", "main"], &[]),
+            (&["npx", "-y", "main"], &["main"]),
             (&["npx", "tsx", "dist/index.js"], &["dist/index.js"]),
             (&["npx", "sqlite", "data.db", "config.json"], &[]),
             (&["tool", "script", "data.db"], &["script"]),
@@ -366,6 +466,81 @@ mod tests {
             let found: Vec<_> = found.files.iter().map(|(_, file)| &*file.path).collect();
             assert_eq!(found, expected, "{argv:?}");
         }
+    }
+
+    #[test]
+    fn files_that_words_name_indirectly_are_found() {
+        let scratch = tempfile::tempdir().unwrap();
+        for (name, text) in [
+            ("dist/index.js", "1"),
+            ("hook.js", "1"),
+            ("hook.mjs", "1"),
+            ("main", "x"),
+            ("my server", "x"),
+            ("server.py", "x"),
+            ("pkg/tool.py", "x"),
+            ("pkg/__init__.py", ""),
+            ("Evil.pm", "x"),
+            ("lib/Foo/Bar.pm", "x"),
+            ("prog", "x"),
+            ("args.txt", "x"),
+            ("sub/start", "x"),
+            ("app/package.json", "{\"main\": \"./out/run\"}"),
+            ("app/out/run.js", "x"),
+            ("data.db", "x"),
+        ] {
+            let path = scratch.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        let project = Project::at(scratch.path());
+        let url = format!("file://{}/ho%6fk.mjs", scratch.path().display());
+        for (argv, expected) in [
+            (&["node", "./dist/index"][..], "dist/index.js"),
+            (&["node", "./dist"], "dist/index.js"),
+            (&["node", "-r", "./hook"], "hook.js"),
+            (&["node", "./app"], "app/out/run.js"),
+            (&["node", "--import", &url], "hook.mjs"),
+            (&["python3", "-m", "server"], "server.py"),
+            (&["python3", "-m", "pkg.tool"], "pkg/tool.py"),
+            (&["perl", "-I.", "-MEvil"], "Evil.pm"),
+            (&["perl", "-Ilib", "-MFoo::Bar"], "lib/Foo/Bar.pm"),
+            (&["awk", "-f", "prog"], "prog"),
+            (&["sed", "-f", "./prog"], "prog"),
+            (&["tclsh", "prog"], "prog"),
+            (&["unknown-language", "prog"], "prog"),
+            (&["taskset", "1", "sh", "args.txt"], "args.txt"),
+            (&["flock", "/x", "sh", "args.txt"], "args.txt"),
+            (&["find", ".", "-exec", "sh", "args.txt", ";"], "args.txt"),
+            (&["script", "-qc", "sh ./main"], "main"),
+            (&["git", "-c", "include.path=args.txt"], "args.txt"),
+            (&["java", "@./args.txt"], "args.txt"),
+            (&["sh", "-c", ". \"./my server\""], "my server"),
+            (&["sh", "-c", r". ./my\ server"], "my server"),
+            (&["sh", "-c", ". ./ma\\\nin"], "main"),
+            (&["bash", "-c", r". ./$'\x6dain'"], "main"),
+            (&["bash", "-c", ". ./ma{in,x}"], "main"),
+            (&["bash", "-c", ". ./ma$(echo in)"], "main"),
+            (&["bash", "-c", ". ./$x"], "main"),
+            (&["bash", "-c", ". ./m??n"], "main"),
+            (&["env", "-S", r"sh\_./main"], "main"),
+            (&["env", "-C", "sub", "sh", "./start"], "sub/start"),
+            (&["sh", "-c", "cd sub && exec ./start"], "sub/start"),
+        ] {
+            let entry = ServerEntry {
+                base: Some(scratch.path().to_owned()),
+                ..ServerEntry::stdio("s", argv[0], argv[1..].iter().copied())
+            };
+            let found = repository_files(&entry, &project);
+            assert!(!found.too_many, "{argv:?}");
+            let found: Vec<_> = found.files.iter().map(|(_, file)| &*file.path).collect();
+            assert!(found.contains(&expected), "{argv:?}: {found:?}");
+        }
+        // Data without an interpreter is not part of it.
+        let entry = ServerEntry::stdio("s", "npx", ["-y", "server", "data.db", "./app"]);
+        let found = repository_files(&entry, &project).files;
+        let found: Vec<_> = found.iter().map(|(_, file)| &*file.path).collect();
+        assert_eq!(found, [""; 0]);
     }
 
     #[test]

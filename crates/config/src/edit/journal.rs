@@ -50,8 +50,11 @@ impl DirectoryId {
         since_1970(SystemTime::now()).saturating_sub(self.modified)
     }
 
+    /// Old, or from further in the future than a living owner writes: a repository may contain
+    /// such a directory.
     pub(super) fn is_stale(&self) -> bool {
-        self.age() > STALE
+        let now = since_1970(SystemTime::now());
+        self.age() > STALE || self.modified.saturating_sub(now) > STALE
     }
 }
 

@@ -143,6 +143,10 @@ impl Lock {
     /// Takes the lock directory if it is free, stale, or owned by a dead process.
     fn try_directory(&mut self, path: &Path) -> io::Result<bool> {
         if let Some(found) = DirectoryId::of(path)? {
+            // No lock, and waiting does not help: a repository may contain such a directory.
+            if fs::read_dir(path).is_ok_and(|mut content| content.next().is_some()) {
+                return Err(ErrorKind::DirectoryNotEmpty.into());
+            }
             let owner_is_dead = |journal: &LockJournal| journal.dead.contains(&found);
             if !found.is_stale() && !self.journal.as_ref().is_some_and(owner_is_dead) {
                 return Ok(false);
@@ -346,9 +350,11 @@ mod tests {
         fs::remove_file(&scratch.lock).unwrap();
         fs::create_dir(&scratch.lock).unwrap();
         fs::write(scratch.lock.join("x"), "").unwrap();
-        make_old(&scratch.lock);
-        let error = scratch.acquire(None).err().unwrap().to_string();
-        assert!(error.contains("not empty"), "{error}");
+        for age in [Age::Old, Age::Future] {
+            set_age(&scratch.lock, age);
+            let error = scratch.acquire(None).err().unwrap().to_string();
+            assert!(error.contains("not empty"), "{error}");
+        }
     }
 
     #[test]
@@ -356,10 +362,12 @@ mod tests {
         let scratch = Scratch::new();
         let state = scratch.state();
         for state in [None, Some(&*state)] {
-            fs::create_dir(&scratch.lock).unwrap();
-            make_old(&scratch.lock);
-            assert!(scratch.acquire(state).unwrap().confirm());
-            assert!(!scratch.lock.exists());
+            for age in [Age::Old, Age::Future] {
+                fs::create_dir(&scratch.lock).unwrap();
+                set_age(&scratch.lock, age);
+                assert!(scratch.acquire(state).unwrap().confirm());
+                assert!(!scratch.lock.exists());
+            }
         }
     }
 
@@ -420,7 +428,21 @@ mod tests {
     }
 
     fn make_old(path: &Path) {
-        let old = SystemTime::now() - STALE - Duration::from_secs(1);
-        File::open(path).unwrap().set_modified(old).unwrap();
+        set_age(path, Age::Old);
+    }
+
+    /// Which stale time a directory has.
+    enum Age {
+        Old,
+        Future,
+    }
+
+    fn set_age(path: &Path, age: Age) {
+        let distance = STALE + Duration::from_secs(1);
+        let time = match age {
+            Age::Old => SystemTime::now() - distance,
+            Age::Future => SystemTime::now() + distance * 1000,
+        };
+        File::open(path).unwrap().set_modified(time).unwrap();
     }
 }

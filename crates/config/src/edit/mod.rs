@@ -2,9 +2,11 @@
 //! without touching anything else in the file.
 //!
 //! `splice` edits the text and `json_layout` formats additions; `lock` excludes other processes,
-//! with `journal` and `wait`; `atomic` reads and replaces the file.
+//! with `journal` and `wait`; `atomic` reads and replaces the file; `bounds` keeps a project's links
+//! out of the user's files.
 
 mod atomic;
+mod bounds;
 mod journal;
 mod json_layout;
 mod lock;
@@ -20,6 +22,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use atomic::{Replacement, directory, sibling, with_real_parent};
+pub(crate) use bounds::ProjectBounds;
 use lock::Lock;
 
 use crate::files::ReadError;
@@ -41,6 +44,8 @@ pub(crate) struct EditOptions<'a> {
     pub(crate) private: bool,
     /// How long to wait for the lock; `None` is the default for interactive use.
     pub(crate) lock_timeout: Option<Duration>,
+    /// Where the file may be if it is a project's; `None` is anywhere.
+    pub(crate) bounds: Option<&'a ProjectBounds>,
 }
 
 /// Why a file was not edited. The file is unchanged.
@@ -59,6 +64,14 @@ pub(crate) enum EditError {
     LinkLoop {
         /// The first link.
         path: PathBuf,
+    },
+    /// A project's file is a link out of the project.
+    #[error("{} is a link to {}, outside of the project; edit that file instead", path.display(), target.display())]
+    OutOfBounds {
+        /// The link.
+        path: PathBuf,
+        /// The file that it leads to.
+        target: PathBuf,
     },
     /// The file cannot be written.
     #[error("{} cannot be written: {source}; it is unchanged", path.display())]
@@ -106,6 +119,13 @@ pub(crate) fn edit_file<T, E: From<EditError>>(
 ) -> Result<T, E> {
     for _ in 0..MAX_ATTEMPTS {
         let target = atomic::resolve(path)?;
+        if options
+            .bounds
+            .is_some_and(|bounds| !bounds.contain(&target))
+        {
+            let path = path.to_owned();
+            return Err(EditError::OutOfBounds { path, target }.into());
+        }
         let parent = directory(&target);
         if !parent.exists() {
             // The lock needs the directory, but an edit without effect must not create it.

@@ -59,6 +59,7 @@ impl Scratch {
             locks: Some(self.state.path()),
             private: true,
             lock_timeout: None,
+            bounds: None,
         }
     }
 
@@ -168,6 +169,7 @@ fn child() {
         locks: Some(&state),
         private: true,
         lock_timeout: None,
+        bounds: None,
     };
     match &*role {
         "count" => loop {

@@ -1,46 +1,23 @@
 //! Allow and deny lists of servers (CFG-7).
 
+mod program;
+mod rule;
 mod sensitive;
 mod url;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
+use std::path::Path;
 
 use serde::Serialize;
 
 use crate::entry::{ServerEntry, ServerUrl};
 use crate::names::normalize_name;
 use crate::scopes::Scope;
-use sensitive::sensitive_field;
+use program::spellings;
+pub(crate) use rule::Rule;
+use sensitive::{sensitive_remote_field, sensitive_stdio_field};
 use url::{DenyCandidates, NormalizedUrl, UrlPattern};
-
-/// One element of `allowedMcpServers` or `deniedMcpServers`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Rule {
-    /// `{"serverName": …}`
-    Name(String),
-    /// `{"serverCommand": […]}`
-    Command(Vec<String>),
-    /// `{"serverUrl": …}`
-    Url(Box<UrlPattern>),
-}
-
-impl Rule {
-    pub(crate) fn url(pattern: &str) -> Self {
-        Self::Url(Box::new(UrlPattern::new(pattern)))
-    }
-}
-
-impl fmt::Display for Rule {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        let value = match self {
-            Self::Name(name) => serde_json::json!({"serverName": name}),
-            Self::Command(argv) => serde_json::json!({"serverCommand": argv}),
-            Self::Url(pattern) => serde_json::json!({"serverUrl": pattern.written()}),
-        };
-        write!(f, "{value}")
-    }
-}
 
 /// Why policy blocks a server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -58,13 +35,31 @@ impl fmt::Display for Blocked {
     }
 }
 
+/// A rule about a command.
+#[derive(Clone, Debug)]
+struct CommandRule {
+    /// The command as written.
+    written: Vec<String>,
+    source: String,
+}
+
 /// An indexed list of rules.
 #[derive(Clone, Debug, Default)]
 struct Rules {
     /// The source of each name.
     names: HashMap<String, String>,
-    commands: HashMap<Vec<String>, String>,
+    /// The sources of commands. Denied ones are listed in every spelling of their program.
+    commands: HashMap<Vec<String>, CommandRule>,
+    /// The variables that entries with a command may set.
+    variables: HashMap<Vec<String>, HashSet<String>>,
     urls: Vec<(Box<UrlPattern>, String)>,
+    /// Starts of commands, guessed from malformed deny rules.
+    prefixes: Vec<(Vec<String>, String)>,
+    /// Commands are listed, so that a name is not enough for a command; even if no rule that lists
+    /// them is usable.
+    restricts_commands: bool,
+    /// Likewise for URLs.
+    restricts_urls: bool,
 }
 
 /// All allow and deny lists.
@@ -82,15 +77,28 @@ pub struct Policy {
 impl Policy {
     /// Adds an allow list. A server that any list allows is allowed.
     pub(crate) fn allow(&mut self, rules: Vec<Rule>, source: &str) {
-        self.allow
-            .get_or_insert_default()
-            .extend(rules, source, str::to_owned);
+        self.allow.get_or_insert_default().extend(rules, source);
         self.allow_sources.push(source.to_owned());
     }
 
     /// Adds a deny list. Names are denied in every spelling that normalises to them.
     pub(crate) fn deny(&mut self, rules: Vec<Rule>, source: &str) {
-        self.deny.extend(rules, source, normalize_name);
+        let mut programs = HashMap::new();
+        let mut denied = Vec::new();
+        for rule in rules {
+            match rule {
+                Rule::Name(name) => denied.push(Rule::Name(normalize_name(&name))),
+                Rule::Command(written) => {
+                    let program = written.first().map_or("", String::as_str);
+                    let forms = programs
+                        .entry(program.to_owned())
+                        .or_insert_with_key(|program| spellings(program));
+                    self.deny.insert_command(&written, forms.iter(), source);
+                }
+                rule => denied.push(rule),
+            }
+        }
+        self.deny.extend(denied, source);
     }
 
     /// Blocks every server, because the lists are unreadable.
@@ -126,12 +134,21 @@ impl Policy {
         }
         if let Some(argv) = entry.transport.argv() {
             let resolved = entry.resolved_argv().unwrap_or_default();
-            let found = self.deny.commands.get_key_value(&resolved);
-            let found = found.or_else(|| self.deny.command(&argv)).or_else(|| {
+            let found = self.deny.any_spelling(&resolved);
+            let found = found.or_else(|| self.deny.any_spelling(&argv)).or_else(|| {
                 let mut rules = self.deny.commands.iter();
-                rules.find(|(denied, _)| may_become(&argv, denied, entry))
+                rules.find_map(|(denied, rule)| may_become(&argv, denied, entry).then_some(rule))
             });
-            return found.map(|(argv, source)| blocked(&Rule::Command(argv.clone()), source));
+            if let Some(CommandRule { written, source }) = found {
+                return Some(blocked(&Rule::Command(written.clone()), source));
+            }
+            let mut prefixes = self.deny.prefixes.iter();
+            let found = prefixes.find(|(words, _)| {
+                let resolved = resolved.iter().map(String::as_str);
+                starts_with(&argv, words) || starts_with(&resolved.collect::<Vec<_>>(), words)
+            });
+            return found
+                .map(|(words, source)| blocked(&Rule::CommandPrefix(words.clone()), source));
         }
         let url = entry.transport.url()?;
         if self.deny.urls.is_empty() {
@@ -157,10 +174,10 @@ impl Policy {
         let by_name = rules.names.contains_key(&entry.name);
         let (allowed, kind) = match (entry.resolved_argv(), entry.transport.url()) {
             // The resolved command: a relative one does not say which program it is.
-            (Some(argv), _) if !rules.commands.is_empty() => {
+            (Some(argv), _) if rules.restricts_commands => {
                 (rules.commands.contains_key(&argv), "command")
             }
-            (_, Some(url)) if !rules.urls.is_empty() => {
+            (_, Some(url)) if rules.restricts_urls => {
                 let allowed = comparable(entry, url).is_ok_and(|url| {
                     let mut patterns = rules.urls.iter();
                     patterns.any(|(pattern, _)| pattern.allows(&url))
@@ -175,17 +192,41 @@ impl Policy {
                 source,
             });
         }
-        if rules.commands.is_empty() && rules.urls.is_empty() || entry.scope == Scope::Enterprise {
+        if entry.scope == Scope::Enterprise {
             return None;
         }
-        let field = sensitive_field(entry)?;
+        let field = self.sensitive_field(rules, entry)?;
+        let or_listed = if field.starts_with("env.") {
+            ", or the \"env\" of the rule must list it"
+        } else {
+            ""
+        };
         Some(Blocked {
             rule: format!(
                 "its \"{field}\" can change which code runs or who is trusted; if allowedMcpServers \
-                 lists commands or URLs, only managed-mcp.json may set it"
+                 lists commands or URLs, only managed-mcp.json may set it{or_listed}"
             ),
             source,
         })
+    }
+
+    /// The first field that makes an allowed command or URL run other code, or trust another peer.
+    /// Where a name is enough, an entry may run any code anyway.
+    fn sensitive_field(&self, rules: &Rules, entry: &ServerEntry) -> Option<String> {
+        if !rules.restricts_commands && !rules.restricts_urls {
+            return None;
+        }
+        // A command, whichever of them is listed.
+        if entry.transport.headers_helper().is_some() {
+            return Some("headersHelper".to_owned());
+        }
+        let of_stdio = || {
+            let variables = rules.variables.get(&entry.resolved_argv()?);
+            sensitive_stdio_field(entry, variables)
+        };
+        let stdio = rules.restricts_commands.then(of_stdio).flatten();
+        let of_remote = || sensitive_remote_field(entry);
+        stdio.or_else(|| rules.restricts_urls.then(of_remote).flatten())
     }
 }
 
@@ -195,6 +236,16 @@ fn comparable(entry: &ServerEntry, url: &ServerUrl) -> Result<NormalizedUrl, Str
         return Err("it is reached by its id, whatever its URL says".to_owned());
     }
     NormalizedUrl::new(url.expose())
+}
+
+/// Whether a command starts with these words, or may once keychain values are known. A bare name
+/// stands for the program in any directory.
+fn starts_with(argv: &[&str], words: &[String]) -> bool {
+    let matches = |(at, (ours, word)): (usize, (&&str, &String))| {
+        let name = Path::new(ours).file_name().and_then(|name| name.to_str());
+        *ours == word || ours.contains("${keyring:") || (at == 0 && name == Some(word))
+    };
+    argv.len() >= words.len() && argv.iter().zip(words).enumerate().all(matches)
 }
 
 /// Whether pending keychain values could make `argv` the denied one.
@@ -208,19 +259,60 @@ fn may_become(argv: &[&str], denied: &[String], entry: &ServerEntry) -> bool {
 }
 
 impl Rules {
-    fn extend(&mut self, rules: Vec<Rule>, source: &str, spell: impl Fn(&str) -> String) {
+    fn extend(&mut self, rules: Vec<Rule>, source: &str) {
         for rule in rules {
             match rule {
-                Rule::Name(name) => _ = self.names.insert(spell(&name), source.to_owned()),
-                Rule::Command(argv) => _ = self.commands.insert(argv, source.to_owned()),
-                Rule::Url(pattern) => self.urls.push((pattern, source.to_owned())),
+                Rule::Name(name) => _ = self.names.insert(name, source.to_owned()),
+                Rule::Command(argv) => {
+                    self.restricts_commands = true;
+                    let program = argv.first().cloned().unwrap_or_default();
+                    self.insert_command(&argv, [&program], source);
+                }
+                Rule::Url(pattern) => {
+                    self.restricts_urls = true;
+                    self.urls.push((pattern, source.to_owned()));
+                }
+                Rule::Variables { argv, names } => {
+                    self.variables.entry(argv).or_default().extend(names);
+                }
+                Rule::CommandPrefix(words) => self.prefixes.push((words, source.to_owned())),
+                Rule::Malformed { commands, urls } => {
+                    self.restricts_commands |= commands;
+                    self.restricts_urls |= urls;
+                }
             }
         }
     }
 
-    fn command(&self, argv: &[&str]) -> Option<(&Vec<String>, &String)> {
-        let argv: Vec<String> = argv.iter().map(|&word| word.to_owned()).collect();
-        self.commands.get_key_value(&argv)
+    /// Lists a command under several spellings of its program.
+    fn insert_command<'p>(
+        &mut self,
+        written: &[String],
+        programs: impl IntoIterator<Item = &'p String>,
+        source: &str,
+    ) {
+        for program in programs {
+            let args = written.iter().skip(1).cloned();
+            let argv = std::iter::once(program.clone()).chain(args).collect();
+            let rule = CommandRule {
+                written: written.to_owned(),
+                source: source.to_owned(),
+            };
+            self.commands.insert(argv, rule);
+        }
+    }
+
+    /// The rule about a command in any spelling of its program.
+    fn any_spelling<W: AsRef<str>>(&self, argv: &[W]) -> Option<&CommandRule> {
+        let (program, args) = argv.split_first()?;
+        if self.commands.is_empty() {
+            return None;
+        }
+        spellings(program.as_ref()).into_iter().find_map(|program| {
+            let args = args.iter().map(|word| word.as_ref().to_owned());
+            let argv: Vec<_> = std::iter::once(program).chain(args).collect();
+            self.commands.get(&argv)
+        })
     }
 }
 
@@ -295,6 +387,15 @@ mod tests {
             entry
         };
         assert!(may_run(allow(), vec![], &with("API_KEY")));
+        // The rule may list more.
+        let listed = Rule::Variables {
+            argv: vec!["cmd".to_owned()],
+            names: vec!["DATABASE_URL".to_owned()],
+        };
+        let more = || Some(vec![command(&["cmd"]), listed.clone()]);
+        assert!(may_run(more(), vec![], &with("DATABASE_URL")));
+        assert!(!may_run(allow(), vec![], &with("DATABASE_URL")));
+        assert!(!may_run(more(), vec![], &with("TCL_LIBRARY")));
         assert!(may_run(Some(vec![name("s")]), vec![], &with("LD_PRELOAD")));
         assert!(may_run(None, vec![], &with("LD_PRELOAD")));
         let company = ServerEntry {
@@ -309,7 +410,26 @@ mod tests {
         let mut helped = HttpEntry::new(HttpFlavour::Streamable, "https://h/mcp");
         helped.headers_helper = Some("evil".to_owned());
         let helped = ServerEntry::new("r", TransportEntry::Http(helped));
+        let mut redirected = Vec::new();
+        for at in 0..3 {
+            let mut http = HttpEntry::new(HttpFlavour::Streamable, "https://h/mcp");
+            match at {
+                0 => http.tls.ca = Some("/x".into()),
+                1 => http.oauth.auth_server_metadata_url = Some("https://evil/".to_owned()),
+                _ => {
+                    _ = http
+                        .headers
+                        .insert("host".to_owned(), crate::Secret::new("evil"))
+                }
+            }
+            redirected.push(ServerEntry::new("r", TransportEntry::Http(http)));
+        }
+        let [trusted, metadata, hosted] = redirected.try_into().unwrap();
         for (entry, field) in [
+            (trusted, "\"tls\""),
+            (metadata, "\"oauth.authServerMetadataUrl\""),
+            (hosted, "\"headers.host\""),
+            (with("TCL_LIBRARY"), "\"env.TCL_LIBRARY\""),
             (with("LD_PRELOAD"), "\"env.LD_PRELOAD\""),
             (moved, "\"cwd\""),
             (helped, "\"headersHelper\""),
@@ -374,6 +494,63 @@ mod tests {
             assert!(!may_run(None, vec![Rule::url("https://x/*")], &entry));
             assert!(!may_run(Some(vec![Rule::url("https://*")]), vec![], &entry));
         }
+    }
+
+    #[test]
+    fn a_plugin_may_have_its_own_directory() {
+        let allow = || Some(vec![command(&["cmd"])]);
+        let at = |root: &str, scope| {
+            let mut entry = ServerEntry::stdio("s", "cmd", [""; 0]);
+            let root = crate::Secret::new(root);
+            entry
+                .transport
+                .each_secret(|env| _ = env.insert("CLAUDE_PLUGIN_ROOT".to_owned(), root));
+            ServerEntry {
+                base: Some("/plugin".into()),
+                scope,
+                ..entry
+            }
+        };
+        assert!(may_run(allow(), vec![], &at("/plugin", Scope::Plugin)));
+        assert!(!may_run(allow(), vec![], &at("/evil", Scope::Plugin)));
+        assert!(!may_run(allow(), vec![], &at("/plugin", Scope::Project)));
+    }
+
+    #[test]
+    fn no_spelling_of_a_denied_program_gets_through() {
+        for (denied, spelt) in [
+            ("/bin/true", "/bin//true"),
+            ("/bin/true", "/bin/../bin/true"),
+            ("/bin//true", "/bin/./true"),
+            ("/no/such", "/no/x/../such"),
+        ] {
+            let entry = ServerEntry::stdio("s", spelt, ["x"]);
+            let deny = vec![command(&[denied, "x"])];
+            assert!(!may_run(None, deny, &entry), "{denied} {spelt}");
+            assert!(may_run(None, vec![command(&[denied, "y"])], &entry));
+        }
+    }
+
+    #[test]
+    fn a_rule_that_is_not_understood_restricts() {
+        let stdio = ServerEntry::stdio("s", "/bin/sh", ["-c", "x"]);
+        let http = remote("r", "https://h/mcp");
+        let bad = |commands, urls| Rule::Malformed { commands, urls };
+        for (rule, stdio_runs, http_runs) in [
+            (bad(true, false), false, true),
+            (bad(false, true), true, false),
+            (bad(true, true), false, false),
+        ] {
+            let allow = || Some(vec![name("s"), name("r"), rule.clone()]);
+            assert_eq!(may_run(allow(), vec![], &stdio), stdio_runs, "{rule:?}");
+            assert_eq!(may_run(allow(), vec![], &http), http_runs, "{rule:?}");
+        }
+        let denied = |words: &[&str]| {
+            let words = words.iter().map(|&word| word.to_owned()).collect();
+            !may_run(None, vec![Rule::CommandPrefix(words)], &stdio)
+        };
+        assert!(denied(&["sh"]) && denied(&["sh", "-c"]) && denied(&["/bin/sh", "-c", "x"]));
+        assert!(!denied(&["sh", "-x"]) && !denied(&["sh", "-c", "x", "y"]) && !denied(&["s"]));
     }
 
     #[test]

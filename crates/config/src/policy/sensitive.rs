@@ -4,10 +4,37 @@
 //! An allow list compares an argv or a URL. Neither determines the code that runs if the entry also
 //! chooses the loader's libraries, the interpreter's options, the registry of packages, the peer
 //! that they come from, or the directory it runs in.
+//!
+//! No list of variables that do so is ever complete. A variable is therefore refused unless its
+//! name is known to carry plain data, such as a key or a port, or the rule lists it.
 
-use crate::entry::ServerEntry;
+use std::collections::HashSet;
 
-/// Variables that choose code or redirect trust, in upper case because programs differ in whether
+use crate::entry::{ServerEntry, TransportEntry};
+use crate::files::shown;
+use crate::scopes::Scope;
+
+/// Variables that carry plain data, in upper case. A leading `*` matches any name with that suffix.
+///
+/// URLs, hosts, files, directories, commands and names of modules or plugins do not belong here.
+const HARMLESS_VARIABLES: &[&str] = &[
+    // Credentials, and whose they are.
+    "TOKEN *_TOKEN KEY *_KEY APIKEY *_APIKEY SECRET *_SECRET PASSWORD *_PASSWORD *_PASSWD *_PASS",
+    "*_PASSPHRASE *_PAT PGPASSWORD USERNAME *_USERNAME *_USER PGUSER EMAIL *_EMAIL *_ID *_ACCOUNT",
+    "*_ORG *_ORGANIZATION *_TENANT *_TEAM GOOGLE_APPLICATION_CREDENTIALS GIT_AUTHOR_NAME",
+    "GIT_COMMITTER_NAME",
+    // Where in a service.
+    "*_REGION *_ZONE AWS_PROFILE GOOGLE_CLOUD_PROJECT PGDATABASE",
+    // Numbers.
+    "PORT *_PORT *_TIMEOUT *_TIMEOUT_MS *_TIMEOUT_SECONDS *_LIMIT *_RETRIES *_TTL",
+    // Messages, language and time.
+    "DEBUG VERBOSE LOG_LEVEL LOGLEVEL *_LOG_LEVEL *_LOGLEVEL LOG_FORMAT RUST_LOG NO_COLOR FORCE_COLOR",
+    "LANG LC_ALL LC_CTYPE LC_MESSAGES LC_NUMERIC LC_TIME TZ TERM",
+    // The stage of a deployment.
+    "NODE_ENV APP_ENV RAILS_ENV ENVIRONMENT *_ENVIRONMENT",
+];
+
+/// Variables that choose code or redirect trust even if their name looks harmless, in upper case because programs differ in whether
 /// case counts. A trailing `*` matches any name with that prefix. Each text is a list of words.
 const SENSITIVE_VARIABLES: &[&str] = &[
     // Where programs, and the files that configure them, are searched.
@@ -61,29 +88,78 @@ const SENSITIVE_VARIABLES: &[&str] = &[
     "SSLKEYLOGFILE KRB5_* KRB5CCNAME PGSSLROOTCERT PGSYSCONFDIR PGSERVICEFILE",
 ];
 
-/// The first field of an entry that chooses code or redirects trust.
-pub(super) fn sensitive_field(entry: &ServerEntry) -> Option<String> {
-    if entry.transport.headers_helper().is_some() {
-        return Some("headersHelper".to_owned());
-    }
+/// The variable that names the directory of a plugin; loading sets it.
+const PLUGIN_ROOT: &str = "CLAUDE_PLUGIN_ROOT";
+
+/// The first field of a local server's entry that chooses code or redirects trust. `variables` are
+/// those that the rule lists.
+pub(super) fn sensitive_stdio_field(
+    entry: &ServerEntry,
+    variables: Option<&HashSet<String>>,
+) -> Option<String> {
     let stdio = entry.transport.stdio()?;
     if stdio.cwd.is_some() {
         return Some("cwd".to_owned());
     }
-    let name = stdio.env.keys().find(|name| is_sensitive(name))?;
+    let is_plugins = |name: &str| {
+        let root = entry.base.as_deref().map(shown);
+        let value = stdio.env.get(name).map(|value| value.expose().to_owned());
+        name == PLUGIN_ROOT && entry.scope == Scope::Plugin && value == root
+    };
+    let is_listed = |name: &str| variables.is_some_and(|names| names.contains(name));
+    let mut names = stdio.env.keys();
+    let name = names.find(|name| !is_harmless(name) && !is_listed(name) && !is_plugins(name))?;
     Some(format!("env.{name}"))
 }
 
-/// Whether a variable chooses code or redirects trust.
-fn is_sensitive(name: &str) -> bool {
+/// The first field of a remote server's entry that redirects trust.
+pub(super) fn sensitive_remote_field(entry: &ServerEntry) -> Option<String> {
+    let tls = match &entry.transport {
+        TransportEntry::Http(http) => Some(&http.tls),
+        TransportEntry::Ws(ws) => Some(&ws.tls),
+        _ => None,
+    };
+    if tls.is_some_and(|tls| tls.ca.is_some() || tls.cert.is_some() || tls.key.is_some()) {
+        return Some("tls".to_owned());
+    }
+    let oauth = entry.transport.oauth();
+    if oauth.is_some_and(|oauth| oauth.auth_server_metadata_url.is_some()) {
+        return Some("oauth.authServerMetadataUrl".to_owned());
+    }
+    let mut headers = entry.transport.headers()?.keys();
+    let name = headers.find(|name| is_routing_header(name))?;
+    Some(format!("headers.{name}"))
+}
+
+/// Whether a variable carries plain data.
+fn is_harmless(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
-    let mut known = SENSITIVE_VARIABLES
-        .iter()
-        .flat_map(|words| words.split_whitespace());
-    known.any(|known| match known.strip_suffix('*') {
+    let is_known = words(HARMLESS_VARIABLES).any(|known| match known.strip_prefix('*') {
+        Some(suffix) => name.ends_with(suffix),
+        None => name == known,
+    });
+    is_known && !is_sensitive(&name)
+}
+
+/// Whether a variable, in upper case, chooses code or redirects trust.
+fn is_sensitive(name: &str) -> bool {
+    words(SENSITIVE_VARIABLES).any(|known| match known.strip_suffix('*') {
         Some(prefix) => name.starts_with(prefix),
         None => name == known,
     })
+}
+
+fn words(lists: &'static [&'static str]) -> impl Iterator<Item = &'static str> {
+    lists.iter().flat_map(|words| words.split_whitespace())
+}
+
+/// Whether a header can make the host of a URL pass the request to another site or path.
+fn is_routing_header(name: &str) -> bool {
+    let name = name.trim().to_ascii_lowercase();
+    let prefixes = ["x-forwarded-", "x-original-", "x-rewrite-"];
+    matches!(&*name, "host" | ":authority" | "forwarded")
+        || name.ends_with("-host")
+        || prefixes.iter().any(|prefix| name.starts_with(prefix))
 }
 
 #[cfg(test)]
@@ -91,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn variables_that_choose_code_or_trust_are_known_and_usual_ones_are_left_alone() {
+    fn only_variables_of_plain_data_are_harmless() {
         let sensitive = "PATH LD_PRELOAD LD_LIBRARY_PATH DYLD_INSERT_LIBRARIES NODE_OPTIONS \
             NODE_PATH PYTHONPATH PYTHONSTARTUP PYTHONHOME RUBYOPT PERL5OPT JAVA_TOOL_OPTIONS \
             _JAVA_OPTIONS BASH_ENV ENV GIT_SSH_COMMAND GIT_CONFIG_COUNT npm_config_registry \
@@ -99,15 +175,36 @@ mod tests {
             GOPROXY GOFLAGS HOME XDG_CONFIG_HOME BASH_FUNC_ls%% Path TMPDIR HTTPS_PROXY https_proxy \
             all_proxy NO_PROXY SSL_CERT_FILE NODE_EXTRA_CA_CERTS KRB5_CONFIG GIT_SSL_NO_VERIFY \
             HOSTALIASES SSLKEYLOGFILE AWS_ENDPOINT_URL_S3 GCONV_PATH LOCPATH ODBCSYSINI LESSOPEN \
-            RUBYLIB PERL5LIB GOOGLE_EXTERNAL_ACCOUNT_ALLOW_EXECUTABLES";
+            RUBYLIB PERL5LIB GOOGLE_EXTERNAL_ACCOUNT_ALLOW_EXECUTABLES \
+            TCL_LIBRARY ESBUILD_BINARY_PATH NODE_COMPILE_CACHE RIPGREP_CONFIG_PATH CC CXX \
+            IBM_JAVA_OPTIONS OPENJ9_JAVA_OPTIONS JRE_HOME MPLBACKEND DJANGO_SETTINGS_MODULE \
+            HDF5_PLUGIN_PATH PYSPARK_PYTHON JUPYTER_PATH AWS_PAGER GH_PAGER GH_BROWSER RSYNC_RSH \
+            SVN_SSH PSQLRC LESS CHROME_BIN npm_execpath npm_node_execpath PUB_HOSTED_URL \
+            DART_VM_OPTIONS CAML_LD_LIBRARY_PATH AWKLIBPATH COVERAGE_PROCESS_START \
+            CLAUDE_CONFIG_DIR CLAUDE_PLUGIN_ROOT DATABASE_URL PGHOST MY_PATH ANYTHING_ELSE \
+            NPM_CONFIG__AUTH_TOKEN GIT_CONFIG_KEY_0 GOAUTH PGSSLKEY";
         for name in sensitive.split_whitespace() {
-            assert!(is_sensitive(name), "{name}");
+            assert!(!is_harmless(name), "{name}");
         }
         let usual = "GITHUB_TOKEN GOOGLE_API_KEY GOOGLE_APPLICATION_CREDENTIALS NODE_ENV API_KEY \
-            DEBUG LOG_LEVEL PORT DATABASE_URL GIT_AUTHOR_NAME GIT_COMMITTER_EMAIL ENVIRONMENT \
-            MY_PATH LANG TZ CLAUDE_PLUGIN_ROOT AWS_REGION AWS_PROFILE TF_VAR_region PGHOST PGPASSWORD";
+            DEBUG LOG_LEVEL PORT GIT_AUTHOR_NAME GIT_COMMITTER_EMAIL ENVIRONMENT LANG TZ AWS_REGION \
+            AWS_PROFILE PGPASSWORD OPENAI_API_KEY SLACK_BOT_TOKEN SLACK_TEAM_ID JIRA_USERNAME \
+            AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY AWS_SESSION_TOKEN SENTRY_ORG api_key \
+            GITHUB_PERSONAL_ACCESS_TOKEN CLIENT_SECRET DB_PASSWORD DB_USER DB_PORT";
         for name in usual.split_whitespace() {
-            assert!(!is_sensitive(name), "{name}");
+            assert!(is_harmless(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn headers_that_route_are_known() {
+        let routing =
+            "Host host :authority Forwarded X-Forwarded-Host X-Original-URL X-Rewrite-Url";
+        for name in routing.split_whitespace() {
+            assert!(is_routing_header(name), "{name}");
+        }
+        for name in ["Authorization", "X-Api-Key", "Accept", "X-Hostname"] {
+            assert!(!is_routing_header(name), "{name}");
         }
     }
 }

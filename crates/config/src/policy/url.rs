@@ -1,6 +1,7 @@
 //! URLs in a normalised form, so that no other spelling evades a rule (CFG-7).
 
 use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv6Addr};
 
 use percent_encoding::percent_decode_str;
 use url::Url;
@@ -44,7 +45,7 @@ impl NormalizedUrl {
         if !url.username().is_empty() || url.password().is_some() {
             return Err("it contains a user name".to_owned());
         }
-        let host = url.host_str().unwrap_or_default().trim_end_matches('.');
+        let host = plain_host(url.host_str().unwrap_or_default());
         if proxied(&url) > 1 {
             return Err("it carries several URLs".to_owned());
         }
@@ -57,7 +58,7 @@ impl NormalizedUrl {
         let lenient_path = lenient_path(&url, &path)?;
         Ok(Self {
             scheme: url.scheme().to_owned(),
-            host: host.to_ascii_lowercase(),
+            host,
             port: url.port(),
             known_port: url.port_or_known_default(),
             path,
@@ -65,6 +66,22 @@ impl NormalizedUrl {
             query: url.query().filter(|query| !query.is_empty()).map(decoded),
             behind,
         })
+    }
+
+    /// The same URL with the other names of this machine.
+    fn on_loopback(&self) -> Vec<Self> {
+        if !is_loopback(&self.host) {
+            return Vec::new();
+        }
+        let hosts = ["localhost", "127.0.0.1", "[::1]"];
+        let others = hosts.iter().filter(|host| **host != self.host);
+        others
+            .map(|host| Self {
+                host: (*host).to_owned(),
+                behind: None,
+                ..self.clone()
+            })
+            .collect()
     }
 
     fn authority(&self) -> String {
@@ -99,6 +116,27 @@ impl NormalizedUrl {
             Some(query) => format!("{path}?{query}"),
             None => path.to_owned(),
         }
+    }
+}
+
+/// A host in lower case, without a trailing dot, and an IPv4 address in IPv6 form as IPv4.
+fn plain_host(host: &str) -> String {
+    let host = host.trim_end_matches('.').to_ascii_lowercase();
+    let inner = host
+        .strip_prefix('[')
+        .and_then(|host| host.strip_suffix(']'));
+    let mapped = inner
+        .and_then(|inner| inner.parse::<Ipv6Addr>().ok())
+        .and_then(|address| address.to_ipv4_mapped());
+    mapped.map_or(host, |address| address.to_string())
+}
+
+/// Whether a host is this machine.
+fn is_loopback(host: &str) -> bool {
+    let inner = host.trim_start_matches('[').trim_end_matches(']');
+    match inner.parse::<IpAddr>() {
+        Ok(address) => address.is_loopback() || address.is_unspecified(),
+        Err(_) => host == "localhost" || host.ends_with(".localhost"),
     }
 }
 
@@ -258,10 +296,7 @@ impl UrlPattern {
         whole()
             || self.parts.as_ref().is_some_and(in_parts)
             || self.exact.as_ref().is_some_and(is_exact)
-            || url
-                .behind
-                .as_ref()
-                .is_some_and(|vendor| self.denies(vendor))
+            || url.others.iter().any(|other| self.denies(other))
     }
 }
 
@@ -271,13 +306,25 @@ pub(crate) struct DenyCandidates {
     /// The whole URL in lower case.
     texts: Vec<String>,
     paths: Vec<String>,
-    /// The vendor's URL, if this is the URL of a proxy.
-    behind: Option<Box<Self>>,
+    /// The vendor's URL, if this is the URL of a proxy, and the URL with other names of this
+    /// machine.
+    others: Vec<Self>,
 }
 
 impl DenyCandidates {
     pub(crate) fn of(mut url: NormalizedUrl) -> Self {
         let behind = url.behind.take();
+        let on_loopback = url.on_loopback().into_iter().map(Self::single);
+        let behind = behind.map(|vendor| Self::of(*vendor));
+        let others = on_loopback.chain(behind).collect();
+        Self {
+            others,
+            ..Self::single(url)
+        }
+    }
+
+    /// The forms of a URL under its own name.
+    fn single(url: NormalizedUrl) -> Self {
         let (mut texts, mut paths) = (vec![url.whole()], Vec::new());
         for path in std::iter::once(&url.path).chain(&url.lenient_path) {
             let bare = format!("{}://{}{path}", url.scheme, url.authority());
@@ -295,7 +342,7 @@ impl DenyCandidates {
             texts: deduplicated(texts.iter().map(|text| text.to_ascii_lowercase())),
             paths: deduplicated(paths),
             url,
-            behind: behind.map(|vendor| Box::new(Self::of(*vendor))),
+            others: Vec::new(),
         }
     }
 }
@@ -373,8 +420,8 @@ fn normal_host(host: &str) -> String {
     let host = percent_decode_str(host).decode_utf8_lossy();
     let host = host.trim_end_matches('.');
     if !host.contains('*') {
-        return url::Host::parse(host)
-            .map_or_else(|_| host.to_ascii_lowercase(), |host| host.to_string());
+        let host = url::Host::parse(host).map_or_else(|_| host.to_owned(), |host| host.to_string());
+        return plain_host(&host);
     }
     let label = |label: &str| {
         if label.contains('*') {
@@ -398,6 +445,36 @@ mod tests {
 
     fn allows(pattern: &str, url: &str) -> bool {
         NormalizedUrl::new(url).is_ok_and(|url| UrlPattern::new(pattern).allows(&url))
+    }
+
+    #[test]
+    fn no_spelling_of_an_address_gets_through() {
+        for pattern in [
+            "http://127.0.0.1:9/*",
+            "http://127.0.0.1:9/mcp",
+            "http://[::ffff:127.0.0.1]:9/*",
+            "http://localhost:9/*",
+        ] {
+            for url in [
+                "http://127.0.0.1:9/mcp",
+                "http://[::ffff:127.0.0.1]:9/mcp",
+                "http://[::ffff:7f00:1]:9/mcp",
+                "http://2130706433:9/mcp",
+                "http://127.1:9/mcp",
+                "http://0.0.0.0:9/mcp",
+                "http://[::1]:9/mcp",
+                "http://[::]:9/mcp",
+                "http://localhost.:9/mcp",
+                "https://h/?MCP_URL=http://127.0.0.1:9/mcp",
+                "https://h/?Mcp_Url=http://127.0.0.1:9/mcp",
+            ] {
+                assert!(denies(pattern, url), "{pattern} {url}");
+            }
+            assert!(!denies(pattern, "http://127.0.0.1:8/mcp"));
+            assert!(!denies(pattern, "http://[::2]:9/mcp"));
+        }
+        assert!(denies("http://10.0.0.1/*", "http://[::ffff:10.0.0.1]/"));
+        assert!(!allows("http://localhost/*", "http://127.0.0.1/"));
     }
 
     #[test]

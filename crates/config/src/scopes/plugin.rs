@@ -156,7 +156,14 @@ fn plugin(state: &mut LoadState, root: &Path, name: Option<&str>) {
         .or(folder)
         .unwrap_or_else(|| "plugin".to_owned());
 
-    file(state, &root.join(OWN_FILE), &name);
+    let own = root.join(OWN_FILE);
+    if is_inside(&own, &root) || !own.exists() {
+        file(state, &own, &name);
+    } else {
+        let message = "the file is a link out of the plugin; put the file into it";
+        let problem = Diagnostic::error(shown(&own), message);
+        state.diagnostics.push(problem);
+    }
     if let (Some(document), Some(members)) = (&document, &members)
         && let Some(raw) = members.get("mcpServers")
     {
@@ -205,6 +212,14 @@ fn manifest_servers<'a>(
             continue;
         }
         if path.exists() {
+            if !is_inside(&path, root) {
+                let message = "the servers file of a plugin is a link out of the plugin; put the \
+                               file into it";
+                state
+                    .diagnostics
+                    .push(document.problem(document.offset(raw), message));
+                continue;
+            }
             file(state, &path, plugin);
         } else {
             let message = "there is no such file in the plugin";
@@ -212,6 +227,14 @@ fn manifest_servers<'a>(
                 .diagnostics
                 .push(document.problem(document.offset(raw), message));
         }
+    }
+}
+
+/// Whether a file is really inside a plugin, and not behind a link that leads out of it.
+fn is_inside(path: &Path, root: &Path) -> bool {
+    match (path.canonicalize(), root.canonicalize()) {
+        (Ok(path), Ok(root)) => path.starts_with(root),
+        _ => false,
     }
 }
 

@@ -344,3 +344,29 @@ fn a_plugin_is_stronger_than_a_connector_of_the_same_name() {
         ],
     );
 }
+
+#[cfg(unix)]
+#[test]
+fn a_link_out_of_the_plugin_is_not_followed() {
+    let lab = Lab::new();
+    lab.put(
+        "plugin/.claude-plugin/plugin.json",
+        json!({"name": "p", "mcpServers": "./link.json"}),
+    );
+    lab.put("elsewhere.json", commands([("evil", "evil")]));
+    let link = |to: &str, at: &str| std::os::unix::fs::symlink(lab.at(to), lab.at(at)).unwrap();
+    link("elsewhere.json", "plugin/link.json");
+    link("elsewhere.json", "plugin/.mcp.json");
+    let load = || lab.loader().plugin_dirs([lab.at("plugin")]).load(&[]);
+    let set = load();
+    assert_eq!(lab.servers(&set), [""; 0]);
+    let problems = lab.problems(&set);
+    assert_eq!(problems.len(), 2, "{problems:#?}");
+    let told = |problem: &String| problem.contains("a link out of the plugin");
+    assert!(problems.iter().all(told), "{problems:#?}");
+    // A link within the plugin is no matter.
+    lab.put("plugin/real.json", commands([("fine", "fine")]));
+    std::fs::remove_file(lab.at("plugin/link.json")).unwrap();
+    link("plugin/real.json", "plugin/link.json");
+    assert_eq!(lab.servers(&load()), ["plugin:p:fine plugin [fine] active"]);
+}

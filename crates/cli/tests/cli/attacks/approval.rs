@@ -184,15 +184,41 @@ pub(super) fn by_a_script_behind_a_decoy() {
         ("sh", json!(["-c", "exec ./main"]), "main"),
         ("$d/run.sh", json!([]), "$d/run.sh"),
     ] {
-        let lab = Lab::new();
-        lab.scratch.write("README.md", "read me");
-        lab.scratch.write(script, "good");
-        let entry = json!({"command": command, "args": args});
-        lab.servers(".mcp.json", &json!({"evil": entry}));
-        lab.plainly(&["approve", "evil"]);
-        lab.scratch.write(script, "evil");
-        let told = format!("~ {script}: content changed");
-        let run = lab.plainly(&["list"]);
-        assert!(run.out.contains(&told), "{args}: {}", run.out);
+        is_pinned(&json!({"command": command, "args": args}), script);
     }
+}
+
+/// A file is pinned however the entry spells it.
+pub(super) fn by_a_script_in_another_spelling() {
+    for (command, args, script) in [
+        ("node", json!(["./dist/index"]), "dist/index.js"),
+        ("node", json!(["-r", "./hook", "-e", "0"]), "hook.js"),
+        ("python3", json!(["-m", "server"]), "server.py"),
+        ("awk", json!(["-f", "prog.txt"]), "prog.txt"),
+        ("taskset", json!(["1", "sh", "prog.txt"]), "prog.txt"),
+        ("sh", json!(["-c", ". \"./my server\""]), "my server"),
+        ("bash", json!(["-c", ". ./$'\\x6dain'"]), "main"),
+        ("bash", json!(["-c", ". ./ma{in,x}"]), "main"),
+        ("env", json!(["-C", "sub", "sh", "./start"]), "sub/start"),
+        ("env", json!(["-S", "sh\\_./main"]), "main"),
+    ] {
+        is_pinned(&json!({"command": command, "args": args}), script);
+    }
+    let helper = json!({"type": "http", "url": "http://127.0.0.1:9/", "headersHelper": "node h"});
+    is_pinned(&helper, "h.js");
+}
+
+/// Asserts that an approved entry is pending once a file of the repository changes.
+fn is_pinned(entry: &serde_json::Value, script: &str) {
+    let lab = Lab::new();
+    lab.scratch.write("README.md", "read me");
+    let directory = lab.at(script).parent().map(std::path::Path::to_owned);
+    std::fs::create_dir_all(directory.unwrap()).unwrap();
+    lab.scratch.write(script, "good");
+    lab.servers(".mcp.json", &json!({"evil": entry}));
+    lab.plainly(&["approve", "evil"]);
+    lab.scratch.write(script, "evil");
+    let told = format!("~ {script}: content changed");
+    let run = lab.plainly(&["list"]);
+    assert!(run.out.contains(&told), "{entry}: {}", run.out);
 }

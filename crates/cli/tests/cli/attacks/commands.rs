@@ -80,3 +80,43 @@ pub(super) fn import_of_a_repositorys_server() {
         assert!(!lab.started("evil"), "{cwd} {file:?}");
     }
 }
+
+/// A link in a repository does not lead a write into the user's own files.
+pub(super) fn write_through_a_link() {
+    let imported = ["import", "cursor", "-s", "project", "-y"];
+    let added = ["add", "-s", "project", "--no-check", "evil", "x"];
+    let edited = ["edit", "-s", "project", "mine", "--arg", "x"];
+    let removed = ["remove", "-s", "project", "mine"];
+    for (target, exists) in [
+        (".claude/settings.json", false),
+        (".claude/settings.json", true),
+        (".claude.json", false),
+        (".claude.json", true),
+        (".cursor/mcp.json", false),
+        ("missing/../.claude/settings.json", false),
+    ] {
+        for words in [&imported[..], &added, &edited, &removed] {
+            let lab = Lab::new();
+            std::fs::create_dir_all(lab.at("home/repo/.git")).unwrap();
+            lab.servers(
+                "home/repo/.cursor/mcp.json",
+                &json!({"evil": lab.marking("evil")}),
+            );
+            let mine = json!({"mine": {"command": "mine"}});
+            if exists {
+                lab.servers(&format!("home/{target}"), &mine);
+            }
+            let link = lab.at("home/repo/.mcp.json");
+            std::os::unix::fs::symlink(format!("../{target}"), &link).unwrap();
+            let run = lab.finish(lab.bare(words).current_dir(lab.at("home/repo")));
+            let case = format!("{target} {words:?}: {run:#?}");
+            assert_ne!(run.code, Some(0), "{case}");
+            let text = std::fs::read_to_string(lab.at(&format!("home/{target}")));
+            let now = text.ok().map(|text| serde_json::from_str(&text).unwrap());
+            assert_eq!(now, exists.then(|| json!({"mcpServers": mine})), "{case}");
+            assert!(!lab.at("home/missing").exists(), "{case}");
+            lab.finish(lab.bare(&["list"]).current_dir(lab.at("home")));
+            assert!(!lab.started("evil"), "{case}");
+        }
+    }
+}

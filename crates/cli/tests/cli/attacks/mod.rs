@@ -57,13 +57,23 @@ attacks! {
     a_decoy_takes_the_place_of_a_script: "an approval holds a harmless file in place of the one that runs",
         "a decoy before the script, 64 fillers, `sh -c \"exec ./main\"`, a folder called `$d`"
         => "another script makes the server pending", approval::by_a_script_behind_a_decoy;
+    a_script_in_another_spelling_is_swapped: "an entry spells a file so that its approval misses it",
+        "without its extension, as a module, quoted, in `$'…'` or braces, behind `env -C`, behind starters and rare interpreters"
+        => "another content makes the server pending", approval::by_a_script_in_another_spelling;
 
     // Policy (CFG-7)
     an_allowed_command_runs_other_code: "an entry with an allowed command chooses the code",
-        "`PATH`, `LD_PRELOAD`, `NODE_OPTIONS`, … or `cwd` in the entry, or `LD_PRELOAD=` inside a variable's name"
+        "`PATH`, `LD_PRELOAD`, `NODE_OPTIONS`, any variable not known to be harmless, or `cwd` in the entry, or `LD_PRELOAD=` inside a variable's name"
         => "blocked; the refusal names the variable or field", policy::by_a_variable;
     an_allowed_url_runs_a_command: "an entry with an allowed URL runs a command",
         "a `headersHelper`" => "blocked; the command does not run", policy::by_a_headers_helper;
+
+    an_allowed_url_leads_to_another_peer: "an entry with an allowed URL chooses whom to trust",
+        "`tls`, `oauth.authServerMetadataUrl` or a `Host` header"
+        => "blocked; the refusal names the field", policy::by_another_peer;
+    a_mistake_in_a_rule_lets_a_server_run: "a server runs because a rule of the lists is malformed",
+        "a text in place of a list, `[\"npx\",5]`, `servercommand`, `serverURL`, a repeated list"
+        => "a malformed allow rule restricts, and a malformed deny rule denies", policy::by_a_mistake_in_a_rule;
 
     // Secrets (SEC-1)
     a_server_reads_our_token: "a server looks for our secrets in its environment",
@@ -83,6 +93,9 @@ attacks! {
     an_import_spares_a_repository_its_approval: "a repository's server gets among the user's, which run unasked",
         "`import cursor -s user` and `-s local`, also with `--file`, from elsewhere and through links"
         => "it is left out and nothing starts", commands::import_of_a_repositorys_server;
+    a_link_takes_a_server_among_the_users: "a repository writes its server into the user's own files",
+        "`.mcp.json` is a link to `~/.claude/settings.json`, which may not exist yet; `import`, `add`, `edit` and `remove` with `-s project`"
+        => "refused; the user's files stay as they are", commands::write_through_a_link;
 
     // Foreign text (SEC-3)
     a_name_forges_an_entry: "a repository shows another command than the one that runs",

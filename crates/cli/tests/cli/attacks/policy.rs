@@ -8,7 +8,10 @@ use crate::lab::Lab;
 fn allow(lab: &Lab, server: &Value) {
     let mut argv = vec![server["command"].clone()];
     argv.extend(server["args"].as_array().cloned().unwrap_or_default());
-    let rules = json!([{"serverCommand": argv}, {"serverUrl": "http://127.0.0.1:*/*"}]);
+    let variables: Vec<_> = server["env"].as_object().into_iter().flatten().collect();
+    let variables: Vec<_> = variables.iter().map(|(name, _)| name).collect();
+    let command = json!({"serverCommand": argv, "env": variables});
+    let rules = json!([command, {"serverUrl": "http://127.0.0.1:*/*"}]);
     lab.write_json(
         "home/.claude/settings.json",
         &json!({"allowedMcpServers": rules}),
@@ -31,6 +34,10 @@ pub(super) fn by_a_variable() {
         "PYTHONPATH",
         "BASH_ENV",
         "npm_config_registry",
+        "TCL_LIBRARY",
+        "AWS_PAGER",
+        "DJANGO_SETTINGS_MODULE",
+        "NAME_THAT_NOBODY_KNOWS",
     ];
     for variable in variables {
         let mut entry = server.clone();
@@ -64,5 +71,70 @@ pub(super) fn by_a_headers_helper() {
     let run = lab.plainly(&["call", "evil", "echo"]);
     assert_eq!(run.code, Some(5), "{run:#?}");
     assert!(run.err.contains("\"headersHelper\""), "{}", run.err);
+    assert!(!lab.started("evil"));
+}
+
+/// Settings that choose the peer are refused by name.
+pub(super) fn by_another_peer() {
+    let lab = Lab::new();
+    allow(&lab, &lab.marking("evil"));
+    for (field, value, named) in [
+        ("tls", json!({"ca": "./ca.pem"}), "\"tls\""),
+        (
+            "oauth",
+            json!({"authServerMetadataUrl": "https://evil.example/"}),
+            "\"oauth.authServerMetadataUrl\"",
+        ),
+        (
+            "headers",
+            json!({"Host": "evil.example"}),
+            "\"headers.Host\"",
+        ),
+    ] {
+        let mut entry = json!({"type": "http", "url": "http://127.0.0.1:9/mcp"});
+        entry[field] = value;
+        lab.servers("home/.claude.json", &json!({"evil": entry}));
+        let run = lab.plainly(&["call", "evil", "echo"]);
+        assert_eq!(run.code, Some(5), "{run:#?}");
+        assert!(run.err.contains(named), "{}", run.err);
+    }
+}
+
+/// A malformed rule does not let anything run.
+pub(super) fn by_a_mistake_in_a_rule() {
+    let lab = Lab::new();
+    let mut server = lab.marking("evil");
+    server["args"] = json!(["-c", "exec \"$0\"", server["command"]]);
+    server["command"] = json!("sh");
+    lab.servers("home/.claude.json", &json!({"evil": server}));
+    let state = |settings: &str| {
+        lab.scratch.write("home/.claude/settings.json", settings);
+        lab.state("evil")
+    };
+    assert_eq!(state("{}"), "connected");
+    assert!(lab.started("evil"));
+    for rule in [
+        r#"{"serverCommand": "npx -y files"}"#,
+        r#"{"serverCommand": ["npx", 5]}"#,
+        r#"{"serverCommand": []}"#,
+        r#"{"servercommand": ["npx"]}"#,
+        r#"{"command": ["npx"]}"#,
+    ] {
+        let list = format!(r#"{{"allowedMcpServers": [{{"serverName": "evil"}}, {rule}]}}"#);
+        assert_eq!(state(&list), "blocked", "{rule}");
+    }
+    for rule in [
+        r#"{"serverCommand": "sh -c"}"#,
+        r#"{"serverCommand": ["sh", 5]}"#,
+        r#"{"servername": "evil"}"#,
+        r#"{"servercommand": ["sh"]}"#,
+        r#""sh -c""#,
+    ] {
+        let list = format!(r#"{{"deniedMcpServers": [{rule}]}}"#);
+        assert_eq!(state(&list), "blocked", "{rule}");
+    }
+    let rule = r#""deniedMcpServers": [{"serverName": "evil"}]"#;
+    let twice = format!(r#"{{{rule}, "deniedMcpServers": []}}"#);
+    assert_eq!(state(&twice), "blocked");
     assert!(!lab.started("evil"));
 }
