@@ -19,6 +19,7 @@
 mod args;
 mod classify;
 mod code;
+mod code_words;
 mod entry;
 mod entry_secrets;
 mod literal;
