@@ -34,6 +34,11 @@ fn token(text: &str, range: Range<usize>) -> Option<Range<usize>> {
     Some(end - word.len()..end)
 }
 
+/// Whether a word has no syntax of a shell or of JSON, and is no URL, whose host stays readable.
+pub(super) fn is_token(word: &str) -> bool {
+    word.chars().all(is_token_part) && !word.contains("://")
+}
+
 fn is_token_part(c: char) -> bool {
     c.is_ascii_alphanumeric() || "._~+/=@%:-".contains(c)
 }
@@ -95,7 +100,7 @@ fn code_words(text: &str, offset: usize, depth: u8, found: &mut Vec<Range<usize>
         if word.starts_with(is_operator) || word.starts_with("$(") {
             walk = CodeWords::new();
         }
-        let decides = !plain.is_empty() && walk.next(plain) && plain.chars().all(is_token_part);
+        let decides = !plain.is_empty() && walk.next(plain) && is_token(plain);
         if inner.len() < word.len() && inner.contains(char::is_whitespace) {
             // `sh -c '…'`
             if depth > 0 {

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::args::{ArgScanner, Flag, arg_ranges};
 use super::classify::{is_path_setting, is_plain};
-use super::code::{without_code, without_code_words};
+use super::code::{is_token, without_code, without_code_words};
 use super::code_words::CodeWords;
 use super::patterns::{merged, replace_ranges};
 use super::ranges::{OPEN_HEADERS, command_ranges, url_ranges, value_ranges};
@@ -163,12 +163,12 @@ impl Masker<'_> {
                 scanner = ArgScanner::new(command);
                 continue;
             };
-            let decides = code.next(text);
+            let decides = code.next(text) && is_token(text);
             if let Some((flag, start)) = scanner.next(text) {
                 let mode = self.mode;
                 let is_line = text.contains(char::is_whitespace);
                 match mode {
-                    RedactMode::Approval if decides && !is_line => {}
+                    RedactMode::Approval if decides => {}
                     RedactMode::Approval if is_line && matches!(flag, Flag::Plain | Flag::None) => {
                         self.put(text, |text| {
                             without_code_words(text, arg_ranges(text, start, flag, mode))
