@@ -104,7 +104,11 @@ pub(super) fn by_another_peer() {
 pub(super) fn by_a_mistake_in_a_rule() {
     let lab = Lab::new();
     let mut server = lab.marking("evil");
-    let mut args = vec![json!("-c"), json!("exec \"$0\" \"$@\""), server["command"].clone()];
+    let mut args = vec![
+        json!("-c"),
+        json!("exec \"$0\" \"$@\""),
+        server["command"].clone(),
+    ];
     args.extend(server["args"].as_array().cloned().unwrap_or_default());
     server["args"] = json!(args);
     server["command"] = json!("sh");
