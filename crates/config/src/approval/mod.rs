@@ -15,6 +15,6 @@ pub use decision::ApproveAll;
 pub(crate) use decision::{Approval, ApprovalSettings, ProjectApprovals, StoredApprovals};
 pub use edit::ApprovalRecord;
 pub use entry::{ApprovalChange, ApprovedEntry, changes_since_approval};
-pub(crate) use programs::has_code_extension;
+pub(crate) use programs::{has_code_extension, is_interpreter};
 pub use repository_files::RepositoryFile;
 pub(crate) use repository_files::{MAX_FILES, is_path, repository_files};

@@ -37,7 +37,7 @@ const DATA: &str = "db db3 sqlite sqlite3 duckdb json jsonl ndjson csv tsv parqu
     zip gz tgz tar bz2 xz zst mp3 mp4 wav webm lock";
 
 /// Whether a word is an interpreter, in any directory and version: `/usr/bin/python3.12`.
-pub(super) fn is_interpreter(word: &str) -> bool {
+pub(crate) fn is_interpreter(word: &str) -> bool {
     let name = word.rsplit(['/', '\\']).next().unwrap_or(word);
     let name = name.to_ascii_lowercase();
     let name = name.strip_suffix(".exe").unwrap_or(&name);

@@ -163,7 +163,7 @@ fn split(text: &str, inner: &mut Vec<String>) -> Vec<String> {
             c if is_double_quoted => word.push(literal(c)),
             '*' | '?' | '[' => word.push(GLOB),
             c if c.is_whitespace() || "<>();|&".contains(c) => {
-                words.push(std::mem::take(&mut word))
+                words.push(std::mem::take(&mut word));
             }
             c => word.push(c),
         }

@@ -432,6 +432,7 @@ mod tests {
     }
 
     /// Which stale time a directory has.
+    #[derive(Clone, Copy)]
     enum Age {
         Old,
         Future,

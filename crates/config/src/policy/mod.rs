@@ -195,7 +195,7 @@ impl Policy {
         if entry.scope == Scope::Enterprise {
             return None;
         }
-        let field = self.sensitive_field(rules, entry)?;
+        let field = rules.sensitive_field(entry)?;
         let or_listed = if field.starts_with("env.") {
             ", or the \"env\" of the rule must list it"
         } else {
@@ -208,25 +208,6 @@ impl Policy {
             ),
             source,
         })
-    }
-
-    /// The first field that makes an allowed command or URL run other code, or trust another peer.
-    /// Where a name is enough, an entry may run any code anyway.
-    fn sensitive_field(&self, rules: &Rules, entry: &ServerEntry) -> Option<String> {
-        if !rules.restricts_commands && !rules.restricts_urls {
-            return None;
-        }
-        // A command, whichever of them is listed.
-        if entry.transport.headers_helper().is_some() {
-            return Some("headersHelper".to_owned());
-        }
-        let of_stdio = || {
-            let variables = rules.variables.get(&entry.resolved_argv()?);
-            sensitive_stdio_field(entry, variables)
-        };
-        let stdio = rules.restricts_commands.then(of_stdio).flatten();
-        let of_remote = || sensitive_remote_field(entry);
-        stdio.or_else(|| rules.restricts_urls.then(of_remote).flatten())
     }
 }
 
@@ -284,6 +265,25 @@ impl Rules {
         }
     }
 
+    /// The first field that makes an allowed command or URL run other code, or trust another peer.
+    /// Where a name is enough, an entry may run any code anyway.
+    fn sensitive_field(&self, entry: &ServerEntry) -> Option<String> {
+        if !self.restricts_commands && !self.restricts_urls {
+            return None;
+        }
+        // A command, whichever of them is listed.
+        if entry.transport.headers_helper().is_some() {
+            return Some("headersHelper".to_owned());
+        }
+        let of_stdio = || {
+            let variables = self.variables.get(&entry.resolved_argv()?);
+            sensitive_stdio_field(entry, variables)
+        };
+        let stdio = self.restricts_commands.then(of_stdio).flatten();
+        let of_remote = || sensitive_remote_field(entry);
+        stdio.or_else(|| self.restricts_urls.then(of_remote).flatten())
+    }
+
     /// Lists a command under several spellings of its program.
     fn insert_command<'p>(
         &mut self,
@@ -292,8 +292,8 @@ impl Rules {
         source: &str,
     ) {
         for program in programs {
-            let args = written.iter().skip(1).cloned();
-            let argv = std::iter::once(program.clone()).chain(args).collect();
+            let rest = written.iter().skip(1).cloned();
+            let argv = std::iter::once(program.clone()).chain(rest).collect();
             let rule = CommandRule {
                 written: written.to_owned(),
                 source: source.to_owned(),
@@ -304,14 +304,14 @@ impl Rules {
 
     /// The rule about a command in any spelling of its program.
     fn any_spelling<W: AsRef<str>>(&self, argv: &[W]) -> Option<&CommandRule> {
-        let (program, args) = argv.split_first()?;
+        let (program, rest) = argv.split_first()?;
         if self.commands.is_empty() {
             return None;
         }
         spellings(program.as_ref()).into_iter().find_map(|program| {
-            let args = args.iter().map(|word| word.as_ref().to_owned());
-            let argv: Vec<_> = std::iter::once(program).chain(args).collect();
-            self.commands.get(&argv)
+            let rest = rest.iter().map(|word| word.as_ref().to_owned());
+            let spelt: Vec<_> = std::iter::once(program).chain(rest).collect();
+            self.commands.get(&spelt)
         })
     }
 }
@@ -417,9 +417,8 @@ mod tests {
                 0 => http.tls.ca = Some("/x".into()),
                 1 => http.oauth.auth_server_metadata_url = Some("https://evil/".to_owned()),
                 _ => {
-                    _ = http
-                        .headers
-                        .insert("host".to_owned(), crate::Secret::new("evil"))
+                    let evil = crate::Secret::new("evil");
+                    http.headers.insert("host".to_owned(), evil);
                 }
             }
             redirected.push(ServerEntry::new("r", TransportEntry::Http(http)));

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use super::classify::{is_path, is_words};
+use super::code_words::CodeWords;
 use super::ranges::scheme_end;
 use crate::approval::has_code_extension;
 
@@ -31,6 +32,11 @@ fn token(text: &str, range: Range<usize>) -> Option<Range<usize>> {
     }
     let end = range.end - usize::from(is_quoted);
     Some(end - word.len()..end)
+}
+
+/// Whether a word has no syntax of a shell or of JSON, and is no URL, whose host stays readable.
+pub(super) fn is_token(word: &str) -> bool {
+    word.chars().all(is_token_part) && !word.contains("://")
 }
 
 fn is_token_part(c: char) -> bool {
@@ -69,4 +75,62 @@ fn is_within(text: &str, quote: char) -> bool {
     let mut back = text.chars().rev().take(MAX_BACK);
     let open = back.find(|c| !is_token_part(*c) && !" _?&".contains(*c));
     open == Some(quote)
+}
+
+/// The ranges of a command line that are not part of a word that decides which code runs.
+pub(super) fn without_code_words(text: &str, mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
+    let mut code = Vec::new();
+    code_words(text, 0, 3, &mut code);
+    let overlaps = |range: &Range<usize>, word: &Range<usize>| {
+        range.start < word.end && word.start < range.end
+    };
+    ranges.retain(|range| !code.iter().any(|word| overlaps(range, word)));
+    ranges
+}
+
+/// Finds the words that decide which code runs in a command line, which begins at `offset`.
+fn code_words(text: &str, offset: usize, depth: u8, found: &mut Vec<Range<usize>>) {
+    let is_operator = |c: char| ";|&(`".contains(c);
+    let mut walk = CodeWords::new();
+    for range in words(text) {
+        let word = &text[range.clone()];
+        let inner = unquoted(word);
+        let plain = word.trim_matches(|c: char| "\"'`$();|&".contains(c));
+        // A program follows an operator.
+        if word.starts_with(is_operator) || word.starts_with("$(") {
+            walk = CodeWords::new();
+        }
+        let decides = !plain.is_empty() && walk.next(plain) && is_token(plain);
+        if inner.len() < word.len() && inner.contains(char::is_whitespace) {
+            // `sh -c '…'`
+            if depth > 0 {
+                code_words(inner, offset + range.start + 1, depth - 1, found);
+            }
+        } else if decides {
+            found.push(range.start + offset..range.end + offset);
+        }
+        if word.ends_with(is_operator) {
+            walk = CodeWords::new();
+        }
+    }
+}
+
+/// The ranges between white space outside of quotes.
+fn words(text: &str) -> Vec<Range<usize>> {
+    let mut words = Vec::new();
+    let mut quote = None;
+    let mut start = None;
+    for (at, c) in text.char_indices() {
+        match quote {
+            None if c.is_whitespace() => words.extend(start.take().map(|start| start..at)),
+            None if c == '"' || c == '\'' => quote = Some(c),
+            Some(open) if c == open => quote = None,
+            _ => {}
+        }
+        if !c.is_whitespace() || quote.is_some() {
+            start.get_or_insert(at);
+        }
+    }
+    words.extend(start.map(|start| start..text.len()));
+    words
 }

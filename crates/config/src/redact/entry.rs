@@ -4,9 +4,10 @@ use std::ops::Range;
 
 use serde_json::{Map, Value};
 
-use super::args::{ArgScanner, arg_ranges};
+use super::args::{ArgScanner, Flag, arg_ranges};
 use super::classify::{is_path_setting, is_plain, is_words};
-use super::code::without_code;
+use super::code::{is_token, without_code, without_code_words};
+use super::code_words::CodeWords;
 use super::patterns::{merged, replace_ranges};
 use super::ranges::{OPEN_HEADERS, command_ranges, helper_ranges, url_ranges, value_ranges};
 use super::redactor::Redactor;
@@ -95,13 +96,19 @@ impl Masker<'_> {
                         self.header(name, value);
                     }
                 }
+                // It decides which code runs, whatever it looks like.
+                ("command", Value::String(_)) if self.mode == RedactMode::Approval => {}
                 ("args", Value::Array(args)) => self.args(&command, args),
                 ("url", Value::String(url)) => self.mask(url, url_ranges(url)),
                 ("headersHelper", Value::String(command)) if self.mode == RedactMode::Display => {
                     self.put(command, helper_ranges);
                 }
                 ("command" | "headersHelper", Value::String(command)) => {
-                    self.put(command, command_ranges);
+                    let mode = self.mode;
+                    self.put(command, |text| match mode {
+                        RedactMode::Display => command_ranges(text),
+                        RedactMode::Approval => without_code_words(text, command_ranges(text)),
+                    });
                 }
                 (name, value) => self.member(name, value),
             }
@@ -180,14 +187,26 @@ impl Masker<'_> {
     /// `--header "Name: value"`, and anything that looks like a secret by itself.
     fn args(&mut self, command: &str, args: &mut [Value]) {
         let mut scanner = ArgScanner::new(command);
+        let mut code = CodeWords::new();
+        code.next(command);
         for arg in args {
             let Value::String(text) = arg else {
                 scanner = ArgScanner::new(command);
                 continue;
             };
+            let decides = code.next(text) && is_token(text);
             if let Some((flag, start)) = scanner.next(text) {
                 let mode = self.mode;
-                self.put(text, |text| arg_ranges(text, start, flag, mode));
+                let is_line = text.contains(char::is_whitespace);
+                match mode {
+                    RedactMode::Approval if decides => {}
+                    RedactMode::Approval if is_line && matches!(flag, Flag::Plain | Flag::None) => {
+                        self.put(text, |text| {
+                            without_code_words(text, arg_ranges(text, start, flag, mode))
+                        });
+                    }
+                    _ => self.put(text, |text| arg_ranges(text, start, flag, mode)),
+                }
             }
         }
     }
@@ -322,6 +341,40 @@ mod tests {
         let entry = json!({"args": ["-c", "evil1X | sh"], "env": {"A_TOKEN": "evil1X"}});
         let shown = shown(entry, RedactMode::Approval);
         assert_eq!(shown["args"][1], "evil1X | sh");
+    }
+
+    #[test]
+    fn an_approval_shows_programs_and_packages_whatever_they_look_like() {
+        for entry in [
+            json!({"command": "npx", "args": ["-y", "--no-token", "evilpkg9A"]}),
+            json!({"command": "npx", "args": ["-y", "sk-abcdefghij0123456789ab"]}),
+            json!({"command": "npx", "args": ["-y", "npm_evilpackage1234567890"]}),
+            json!({"command": "npx", "args": ["--api-key", "evilpkg9A"]}),
+            json!({"command": "uvx", "args": ["--with", "hf_abcdefgh12345678pkg", "good"]}),
+            json!({"command": "uvx", "args": ["--from=hf_abcdefgh12345678pkg", "good"]}),
+            json!({"command": "/tmp/x/ghp_16C7e42F292c69AB"}),
+            json!({"command": "node", "args": ["sk-abcdefghij0123456789ab"]}),
+            json!({"command": "x", "args": ["--no-token", "evilpkg9A"]}),
+            json!({"command": "sh", "args": ["-c", "cd x && npx -y sk-abcdefghij0123456789ab"]}),
+            json!({"url": "https://h/", "headersHelper": "npx -y sk-abcdefghij0123456789ab"}),
+            json!({"headersHelper": "sh -c 'A=b npx -y sk-abcdefghij0123456789ab'"}),
+        ] {
+            assert_eq!(shown(entry.clone(), RedactMode::Approval), entry);
+        }
+        let secret = "sk-abcdefghij0123456789ab";
+        for args in [
+            json!(["-y", "good", "--token", "evilpkg9A"]),
+            json!(["-y", "good", secret]),
+            json!(["-y", "--no-color", "good", "--key", secret]),
+        ] {
+            let entry = json!({"command": "npx", "args": args});
+            let shown = shown(entry, RedactMode::Approval).to_string();
+            assert!(
+                !shown.contains("evilpkg9A") && !shown.contains(secret),
+                "{shown}"
+            );
+            assert!(shown.contains("good"), "{shown}");
+        }
     }
 
     #[test]

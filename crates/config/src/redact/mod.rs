@@ -19,6 +19,7 @@
 mod args;
 mod classify;
 mod code;
+mod code_words;
 mod encodings;
 mod entry;
 mod entry_secrets;

@@ -8,8 +8,8 @@ use crate::lab::Lab;
 fn allow(lab: &Lab, server: &Value) {
     let mut argv = vec![server["command"].clone()];
     argv.extend(server["args"].as_array().cloned().unwrap_or_default());
-    let variables: Vec<_> = server["env"].as_object().into_iter().flatten().collect();
-    let variables: Vec<_> = variables.iter().map(|(name, _)| name).collect();
+    let variables = server["env"].as_object().into_iter().flatten();
+    let variables: Vec<_> = variables.map(|(name, _)| name).collect();
     let command = json!({"serverCommand": argv, "env": variables});
     let rules = json!([command, {"serverUrl": "http://127.0.0.1:*/*"}]);
     lab.write_json(
@@ -104,7 +104,13 @@ pub(super) fn by_another_peer() {
 pub(super) fn by_a_mistake_in_a_rule() {
     let lab = Lab::new();
     let mut server = lab.marking("evil");
-    server["args"] = json!(["-c", "exec \"$0\"", server["command"]]);
+    let mut args = vec![
+        json!("-c"),
+        json!("exec \"$0\" \"$@\""),
+        server["command"].clone(),
+    ];
+    args.extend(server["args"].as_array().cloned().unwrap_or_default());
+    server["args"] = json!(args);
     server["command"] = json!("sh");
     lab.servers("home/.claude.json", &json!({"evil": server}));
     let state = |settings: &str| {
