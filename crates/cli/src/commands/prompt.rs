@@ -184,7 +184,7 @@ fn show(said: &PromptOutput, as_json: bool) {
         let text = content.text().map(String::from);
         let text = text.unwrap_or_else(|| summary(content, Some(&said.server)));
         match output::width(Stream::Out) {
-            Some(width) => output::result(output::foreign(&text, TextKind::Unknown, width)),
+            Some(width) => output::result(output::foreign([&text], TextKind::Unknown, width)),
             None => output::tool_text(&text),
         }
     }

@@ -159,7 +159,7 @@ fn show(read: &ResourceContents, style: Presentation, bytes_too: bool) -> Exit {
     }
     let show_text = |text: &str, mime: Option<&str>| match output::width(Stream::Out) {
         Some(width) if style == Presentation::Rendered && !bytes_too => {
-            output::paged(output::foreign(text, TextKind::of_mime(mime), width));
+            output::paged(output::foreign([text], TextKind::of_mime(mime), width));
         }
         _ => output::tool_text(text),
     };

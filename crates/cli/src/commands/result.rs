@@ -6,7 +6,7 @@ use serde::Serialize;
 use trunkline::result::{ContentBlock, SavedFile};
 use trunkline::{CallOutput, Json};
 
-use crate::output::{self, Line, Lines, Stream, Style, TextKind, inline};
+use crate::output::{self, Line, Stream, Style, TextKind, inline};
 use crate::standing::quoted;
 
 /// How a result is printed.
@@ -59,17 +59,14 @@ fn show_raw(result: &CallOutput, server: Option<&str>) {
 fn show_rendered(result: &CallOutput, server: Option<&str>) {
     let width = output::width(Stream::Out).unwrap_or(80);
     // Behind a mark, a tool's text cannot pass for a message of ours (SEC-3).
-    let render = |text: &str| output::foreign(text, TextKind::Unknown, width);
-    let mut lines = Lines::new();
-    for block in &result.content {
-        match block.text() {
-            Some(text) => lines.append(render(&text)),
-            None => lines.append(render(&summary(block, server))),
-        }
-    }
-    if let (true, Some(structured)) = (result.content.is_empty(), &result.structured_content) {
-        lines.append(render(structured.as_str()));
-    }
+    let texts = result.content.iter().map(|block| match block.text() {
+        Some(text) => text.to_string(),
+        None => summary(block, server),
+    });
+    let structured = result.structured_content.iter();
+    let structured = structured.filter(|_| result.content.is_empty());
+    let structured = structured.map(|json| json.as_str().to_owned());
+    let lines = output::foreign(texts.chain(structured), TextKind::Unknown, width);
     output::paged_or_folded(lines, "--raw shows all of it");
     for file in &result.files {
         if file.mime_type.starts_with("image/") {

@@ -110,6 +110,11 @@ impl Lines {
         self.0.is_empty()
     }
 
+    /// Returns the number of lines.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// Returns the lines, wrapped for a terminal of this width.
     pub(crate) fn rows(&self, width: Option<usize>) -> Vec<Line> {
         match width {

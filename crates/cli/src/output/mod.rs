@@ -42,6 +42,9 @@ pub(crate) use report::{
 pub(crate) use style::{ColorWhen, Status, Stream, Style, decide_colours, is_utf8, separator};
 pub(crate) use table::{Column, Table};
 
+/// The length of the text that is escaped at once, in bytes.
+const ESCAPED_AT_ONCE: usize = 64 * 1024;
+
 /// Whether a result could not be written.
 static LOST: AtomicBool = AtomicBool::new(false);
 
@@ -127,13 +130,20 @@ pub(crate) fn json_text(text: &str) {
 
 /// Writes the text of a tool, escaped on a terminal.
 pub(crate) fn tool_text(text: &str) {
-    let text: Cow<str> = if io::stdout().is_terminal() {
-        harmless_lines(text).into()
+    if io::stdout().is_terminal() {
+        // Escapes may be many times as long as the text, so it is not escaped as a whole.
+        let mut rest = text;
+        while !rest.is_empty() && !gone() {
+            let (part, after) = rest.split_at(rest.floor_char_boundary(ESCAPED_AT_ONCE));
+            result_bytes(harmless_lines(part).as_bytes());
+            rest = after;
+        }
     } else {
-        text.into()
-    };
-    let newline = if text.ends_with('\n') { "" } else { "\n" };
-    result_bytes(format!("{text}{newline}").as_bytes());
+        result_bytes(text.as_bytes());
+    }
+    if !text.ends_with('\n') {
+        result_bytes(b"\n");
+    }
 }
 
 /// Returns whether the user can be prompted.

@@ -2,11 +2,15 @@
 
 use super::line::Line;
 use super::lines::{Lines, MARK};
-use super::style::Style;
+use super::style::{Style, ellipsis};
 use super::{json_view, markdown};
 
 /// Longer text is shown as it is.
 const MAX_RENDERED: usize = 1024 * 1024;
+
+/// The most that is shown on a terminal, in bytes and lines.
+const MAX_FOREIGN: usize = 4 * 1024 * 1024;
+const MAX_FOREIGN_LINES: usize = 50_000;
 
 /// The width of a tab.
 const TAB: usize = 8;
@@ -29,9 +33,31 @@ impl TextKind {
     }
 }
 
-/// Renders a text of a server for a terminal of this width, each row behind the mark of foreign text.
-pub(crate) fn foreign(text: &str, kind: TextKind, width: usize) -> Lines {
-    rendered(text, kind, width.saturating_sub(MARK.len())).marked()
+/// Renders texts of a server for a terminal of this width, each row behind the mark of foreign text.
+/// Shows no more than a person scrolls through: lines take many times the memory of text (SEC-4).
+pub(crate) fn foreign<T: AsRef<str>>(
+    texts: impl IntoIterator<Item = T>,
+    kind: TextKind,
+    width: usize,
+) -> Lines {
+    let mut lines = Lines::new();
+    let (mut bytes_left, mut lines_left) = (MAX_FOREIGN, MAX_FOREIGN_LINES);
+    let mut texts = texts.into_iter();
+    for text in texts.by_ref() {
+        let text = text.as_ref();
+        let most = &text[..text.floor_char_boundary(bytes_left)];
+        let last = most.match_indices('\n').nth(lines_left);
+        let head = last.map_or(most, |(at, _)| &most[..at]);
+        lines.append(rendered(head, kind, width.saturating_sub(MARK.len())));
+        bytes_left -= head.len();
+        lines_left = MAX_FOREIGN_LINES.saturating_sub(lines.len());
+        if head.len() < text.len() || lines_left == 0 {
+            let more = format!("{} the rest is not shown here; a pipe gets all", ellipsis());
+            lines.push_line(Line::of(Style::Dim, more));
+            break;
+        }
+    }
+    lines.marked()
 }
 
 /// Renders a text for a terminal of this width.
@@ -136,6 +162,23 @@ mod tests {
         ] {
             assert_eq!(looks_like_markdown(text), is_so, "{text}");
         }
+    }
+
+    #[test]
+    fn no_more_is_laid_out_than_a_person_reads() {
+        for texts in [
+            vec!["\n".repeat(MAX_FOREIGN_LINES + 5)],
+            vec!["x\n".repeat(3); MAX_FOREIGN_LINES],
+            vec!["x".repeat(MAX_FOREIGN / 2); 3],
+        ] {
+            let lines = foreign(&texts, TextKind::Unknown, 80);
+            assert!(lines.len() <= MAX_FOREIGN_LINES + 4, "{}", lines.len());
+            let shown = lines.to_plain();
+            assert!(shown.len() < MAX_FOREIGN + 4 * MAX_FOREIGN_LINES);
+            assert!(shown.ends_with("a pipe gets all\n"));
+        }
+        let all = foreign(["a\nb", "c"], TextKind::Unknown, 80);
+        assert_eq!(all.to_plain(), "| a\n| b\n| c\n");
     }
 
     #[test]

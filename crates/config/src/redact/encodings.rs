@@ -147,19 +147,16 @@ fn escape(text: &[u8]) -> Option<(usize, Plain)> {
         b'&' => {
             let name = &text[1..text.len().min(MAX_ESCAPE)];
             let name = &name[..memchr::memchr(b';', name)?];
-            let plain = match name.strip_prefix(b"#") {
-                Some(number) => {
-                    let number = std::str::from_utf8(number).ok()?;
-                    let code = match number.strip_prefix(['x', 'X']) {
-                        Some(digits) => u32::from_str_radix(digits, 16).ok()?,
-                        None => number.parse().ok()?,
-                    };
-                    Plain::Char(char::from_u32(code)?)
-                }
-                None => {
-                    let known = ENTITIES.iter().find(|(known, _)| known.as_bytes() == name);
-                    Plain::Byte(known?.1)
-                }
+            let plain = if let Some(number) = name.strip_prefix(b"#") {
+                let number = std::str::from_utf8(number).ok()?;
+                let code = match number.strip_prefix(['x', 'X']) {
+                    Some(digits) => u32::from_str_radix(digits, 16).ok()?,
+                    None => number.parse().ok()?,
+                };
+                Plain::Char(char::from_u32(code)?)
+            } else {
+                let known = ENTITIES.iter().find(|(known, _)| known.as_bytes() == name);
+                Plain::Byte(known?.1)
             };
             Some((name.len() + 2, plain))
         }

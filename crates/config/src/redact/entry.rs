@@ -14,6 +14,11 @@ use super::redactor::Redactor;
 use super::secret_names::is_secret_name;
 use crate::secret::HIDDEN;
 
+/// The secrets of one entry that are also searched for elsewhere in it, and the longest of them: a
+/// repository may write any number, and each one costs time.
+const MAX_KNOWN: usize = 100;
+const MAX_KNOWN_LENGTH: usize = 1024;
+
 /// How much of an entry is masked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RedactMode {
@@ -52,6 +57,10 @@ pub fn redact_entry(entry: &mut Value, mode: RedactMode) {
     }
     // The same secret may stand elsewhere, as in `sh -c "run SECRET"`. An approval shows all code.
     if mode == RedactMode::Display {
+        found.retain(|secret| secret.len() <= MAX_KNOWN_LENGTH);
+        found.sort_unstable();
+        found.dedup();
+        found.truncate(MAX_KNOWN);
         found.retain(|secret| is_telling(secret) || named.contains(secret));
         let redactor = Redactor::default();
         redactor.hide_all(found.iter().map(String::as_str));

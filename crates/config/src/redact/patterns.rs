@@ -145,7 +145,7 @@ fn find_assignments(text: &str, found: &mut Vec<Range<usize>>) {
         let value = &text[at + 1..];
         // The signature of a shared link, also without the URL before it.
         let is_signature =
-            || ["sig", "signature"].contains(&name) && is_tokenish(&value[..token_end(value)]);
+            || ["sig", "signature"].contains(&name) && is_tokenish(token_start(value));
         if !is_secret_name(name) && !is_signature() {
             continue;
         }
@@ -201,6 +201,13 @@ fn is_tokenish(word: &str) -> bool {
     let digit = word.contains(|c: char| c.is_ascii_digit());
     let capital = word.chars().skip(1).any(|c| c.is_ascii_uppercase());
     word.len() >= 8 && (digit || (capital && word.contains(|c: char| c.is_ascii_lowercase())))
+}
+
+/// The beginning of the token at the start of a text. A token may contain `=`: looking at all of it
+/// for each would be quadratic.
+fn token_start(text: &str) -> &str {
+    let head = &text[..text.floor_char_boundary(100)];
+    &head[..token_end(head)]
 }
 
 /// The length of the token at the start of a text.

@@ -1,7 +1,6 @@
 //! Everything about a tool that a model sees or that affects how it is treated.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use sha2::{Digest, Sha256};
 use trunkline_wire::Json;
 
@@ -152,7 +151,7 @@ fn sorted(json: &Json) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
     use trunkline_wire::mcp::Item as _;
 
     use super::*;
