@@ -136,12 +136,12 @@ async fn call_and_show(
     style: Presentation,
 ) -> Exit {
     let pool = host.pool();
-    let (name, server, schema) = match wanted.find(&pool) {
-        Some(ResolvedTool::Server(tool)) => {
-            (&tool.name, Some(&*tool.server), &tool.tool.input_schema)
-        }
-        Some(ResolvedTool::BuiltIn(tool)) => (&tool.name, None, &tool.input_schema),
-        None => return wanted.report_missing(host),
+    let Some(found) = wanted.find(&pool) else {
+        return wanted.report_missing(host);
+    };
+    let (name, server, schema) = match &found {
+        ResolvedTool::Server(tool) => (&tool.name, Some(&*tool.server), &tool.tool.input_schema),
+        ResolvedTool::BuiltIn(tool) => (&tool.name, None, &tool.input_schema),
     };
     let shown = wanted.usage_hint();
     let form = asks.then(|| Form::from_schema(schema));
@@ -154,7 +154,11 @@ async fn call_and_show(
         },
     };
     warn_of_unknown(wanted, &arguments, schema, &shown);
-    let mut line = StatusLine::about(name);
+    // The name in the pool would leave no room for the progress.
+    let mut line = StatusLine::about(match &found {
+        ResolvedTool::Server(tool) => &tool.tool.name,
+        ResolvedTool::BuiltIn(tool) => &tool.name,
+    });
     let options = options.on_progress(|progress| {
         line.progress(&describe(&progress), fraction(&progress));
     });

@@ -108,7 +108,8 @@ fn ask_page(
         "Decline",
         "Cancel",
     ];
-    let start = usize::from(!browser::has_display());
+    // The default is harmless.
+    let start = open.len() - 1;
     loop {
         match dialog.select(&label, &open.map(str::to_owned), start)? {
             Some(0) => {

@@ -17,7 +17,7 @@ const DELAY: Duration = Duration::from_millis(500);
 const FRAME: Duration = Duration::from_millis(100);
 
 /// The width of a progress bar, in cells.
-const BAR: usize = 20;
+const BAR: usize = 12;
 
 static VERBOSE: AtomicBool = AtomicBool::new(false);
 

@@ -271,7 +271,9 @@ fn a_name_is_not_enough_where_commands_are_listed() {
     let variables = good["env"].as_object().into_iter().flatten();
     let variables: Vec<_> = variables.map(|(name, _)| name).collect();
     let command = json!({"serverCommand": argv, "env": variables});
-    company.settings(&json!({"allowedMcpServers": [{"serverName": "evil"}, {"serverName": "remote"}, command]}));
+    company.settings(
+        &json!({"allowedMcpServers": [{"serverName": "evil"}, {"serverName": "remote"}, command]}),
+    );
     lab.servers(
         "home/.claude.json",
         &json!({"good": good, "evil": lab.marking("evil"), "remote": {"type": "http", "url": "http://127.0.0.1:9/"},

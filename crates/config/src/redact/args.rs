@@ -336,6 +336,7 @@ mod tests {
     }
 
     #[test]
+    #[allow(clippy::too_many_lines, reason = "one row per spelling")]
     fn keys_and_passwords_are_told_from_plain_values() {
         check(
             "server",

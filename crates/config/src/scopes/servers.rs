@@ -137,7 +137,19 @@ fn entry<'a>(
         .as_ref()
         .ok()
         .and_then(|entry| entry.transport.env());
-    let own = |name: &str| env.is_some_and(|env| env.contains_key(name));
+    // `X=${X}` passes a variable on, and sets nothing without it.
+    let passes_on = |value: &str, name: &str| {
+        let references = [
+            format!("${{{name}}}"),
+            format!("${{env:{name}}}"),
+            format!("${name}"),
+        ];
+        references.iter().any(|reference| value == reference)
+    };
+    let own = |name: &str| {
+        let value = env.and_then(|env| env.get(name));
+        value.is_some_and(|value| !passes_on(value.expose(), name))
+    };
     for warning in report.warnings(own) {
         state
             .diagnostics

@@ -188,6 +188,7 @@ pub(super) fn devices_as_certificates() {
 }
 
 /// Responses just below the limit on messages that unfold into many values.
+#[allow(clippy::too_many_lines, reason = "one row per response")]
 pub(super) fn many_values() {
     type Case = (
         &'static [&'static str],
