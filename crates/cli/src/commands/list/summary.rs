@@ -53,7 +53,7 @@ impl Summary {
             return Self::of_entry(row);
         };
         if let Some(interruption) = row.interruption() {
-            return Self::new(Status::Failed, interruption, "interrupted");
+            return Self::new(Status::Off, interruption, "interrupted");
         }
         match &status.state {
             State::Connected(_) => {

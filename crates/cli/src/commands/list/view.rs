@@ -208,7 +208,7 @@ pub(super) fn milliseconds(duration: Duration) -> String {
 
 /// Counts the servers by state, with the time at the right margin.
 fn footer(rows: &[Row], elapsed: Duration, width: usize) -> Line {
-    const ORDER: [(&str, &str); 9] = [
+    const ORDER: [(&str, &str); 10] = [
         ("connected", "connected"),
         ("starting", "starting"),
         ("retrying", "retrying"),
@@ -216,6 +216,7 @@ fn footer(rows: &[Row], elapsed: Duration, width: usize) -> Line {
         ("needs approval", "needs approval"),
         ("failed", "failed"),
         ("blocked", "blocked"),
+        ("interrupted", "interrupted"),
         ("not started", "not started"),
         ("off", "off"),
     ];
@@ -230,8 +231,9 @@ fn footer(rows: &[Row], elapsed: Duration, width: usize) -> Line {
     for (short, word) in ORDER {
         let of_it = summaries.iter().filter(|summary| summary.short == short);
         let count = of_it.clone().count();
+        let word = if count == 1 { word.to_owned() } else { word.replace("needs", "need") };
         if let Some(first) = of_it.clone().next() {
-            add(count, word, first.status);
+            add(count, &word, first.status);
         }
     }
     let is_other = |summary: &&Summary| !ORDER.iter().any(|(short, _)| *short == summary.short);
