@@ -1,4 +1,5 @@
-//! `cargo xtask pictures`: runs the program in tmux and draws its screens as the SVGs in the README.
+//! `cargo xtask pictures`: runs the program in tmux and draws its screens as the SVGs in the
+//! README.
 
 mod screen;
 mod svg;

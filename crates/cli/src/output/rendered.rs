@@ -33,8 +33,9 @@ impl TextKind {
     }
 }
 
-/// Renders texts of a server for a terminal of this width, each row behind the mark of foreign text.
-/// Shows no more than a person scrolls through: lines take many times the memory of text (SEC-4).
+/// Renders texts of a server for a terminal of this width, each row behind the mark of foreign
+/// text. Shows no more than a person scrolls through: lines take many times the memory of text
+/// (SEC-4).
 pub(crate) fn foreign<T: AsRef<str>>(
     texts: impl IntoIterator<Item = T>,
     kind: TextKind,

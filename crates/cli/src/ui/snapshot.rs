@@ -1,4 +1,5 @@
-//! Reads the servers of the host. Events are only hints that something changed; this is what counts.
+//! Reads the servers of the host. Events are only hints that something changed; this is what
+//! counts.
 
 use std::collections::HashMap;
 use std::sync::Arc;

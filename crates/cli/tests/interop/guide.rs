@@ -1,8 +1,9 @@
 //! The guide's commands, run as a reader would type them, against the same server.
 //!
-//! In a `console` block, a line that starts with `$ ` is a command; the lines below it must appear in
-//! its output, in this order. `…` stands for any text within a line, and a line `…` alone for any
-//! lines. A command whose first expected line is `exit N` must end with that code; others with 0.
+//! In a `console` block, a line that starts with `$ ` is a command; the lines below it must appear
+//! in its output, in this order. `…` stands for any text within a line, and a line `…` alone for
+//! any lines. A command whose first expected line is `exit N` must end with that code; others with
+//! 0.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -2,8 +2,8 @@
 //! without touching anything else in the file.
 //!
 //! `splice` edits the text and `json_layout` formats additions; `lock` excludes other processes,
-//! with `journal` and `wait`; `atomic` reads and replaces the file; `bounds` keeps a project's links
-//! out of the user's files.
+//! with `journal` and `wait`; `atomic` reads and replaces the file; `bounds` keeps a project's
+//! links out of the user's files.
 
 mod atomic;
 mod bounds;

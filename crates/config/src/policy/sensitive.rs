@@ -34,8 +34,9 @@ const HARMLESS_VARIABLES: &[&str] = &[
     "NODE_ENV APP_ENV RAILS_ENV ENVIRONMENT *_ENVIRONMENT",
 ];
 
-/// Variables that choose code or redirect trust even if their name looks harmless, in upper case because programs differ in whether
-/// case counts. A trailing `*` matches any name with that prefix. Each text is a list of words.
+/// Variables that choose code or redirect trust even if their name looks harmless, in upper case
+/// because programs differ in whether case counts. A trailing `*` matches any name with that
+/// prefix. Each text is a list of words.
 const SENSITIVE_VARIABLES: &[&str] = &[
     // Where programs, and the files that configure them, are searched.
     "PATH PATHEXT HOME USERPROFILE HOMEDRIVE HOMEPATH APPDATA LOCALAPPDATA PROGRAMDATA SYSTEMROOT",

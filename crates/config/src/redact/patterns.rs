@@ -328,8 +328,8 @@ const HOOKS: [&str; 5] = [
     "://server.smithery.ai/",
 ];
 
-/// The password in `user:password@tcp(host)/database` (Go), in `jdbc:oracle:thin:user/password@host`
-/// and in `123456789:token` of a bot.
+/// The password in `user:password@tcp(host)/database` (Go), in
+/// `jdbc:oracle:thin:user/password@host` and in `123456789:token` of a bot.
 fn find_logins(text: &str, found: &mut Vec<Range<usize>>) {
     let ends = |c: char| c.is_whitespace() || "\"'<>`".contains(c);
     let mut done = 0;

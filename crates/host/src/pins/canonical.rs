@@ -26,8 +26,8 @@ pub(super) enum Kind {
 /// memory of its text.
 const MAX_VALUES: usize = 100_000;
 
-/// Returns the canonical text, one member per line. Text that is nested too deep to parse or has too
-/// many values stays as it is.
+/// Returns the canonical text, one member per line. Text that is nested too deep to parse or has
+/// too many values stays as it is.
 pub(super) fn canonical(kind: Kind, text: &str) -> String {
     let Some(mut tree) = parse(text) else {
         return text.to_owned();

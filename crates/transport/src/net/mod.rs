@@ -203,8 +203,8 @@ impl Dialer {
         Ok(addresses.into_iter().map(|address| address.ip()).collect())
     }
 
-    /// Returns the address of the proxy that leads to `target`, without credentials; `None` if it is
-    /// reached directly. A proxy resolves the names of servers itself.
+    /// Returns the address of the proxy that leads to `target`, without credentials; `None` if it
+    /// is reached directly. A proxy resolves the names of servers itself.
     pub fn proxy_for(&self, target: &Target) -> Result<Option<String>, DialError> {
         let proxy = self.inner.proxies.proxy_for(target)?;
         Ok(proxy.map(ToString::to_string))

@@ -44,8 +44,8 @@ impl ListKind {
 /// The maximum number of items in a list (SEC-4).
 pub const MAX_ITEMS: usize = 100_000;
 
-/// The maximum number of values in one item, at any depth (SEC-4). Schemas and `_meta` become trees,
-/// which take many times the memory of the text.
+/// The maximum number of values in one item, at any depth (SEC-4). Schemas and `_meta` become
+/// trees, which take many times the memory of the text.
 const MAX_ITEM_VALUES: usize = 100_000;
 
 /// An item that could not be read.

@@ -231,7 +231,11 @@ fn footer(rows: &[Row], elapsed: Duration, width: usize) -> Line {
     for (short, word) in ORDER {
         let of_it = summaries.iter().filter(|summary| summary.short == short);
         let count = of_it.clone().count();
-        let word = if count == 1 { word.to_owned() } else { word.replace("needs", "need") };
+        let word = if count == 1 {
+            word.to_owned()
+        } else {
+            word.replace("needs", "need")
+        };
         if let Some(first) = of_it.clone().next() {
             add(count, &word, first.status);
         }
