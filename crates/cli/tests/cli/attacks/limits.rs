@@ -187,17 +187,19 @@ pub(super) fn devices_as_certificates() {
     );
 }
 
-/// Responses just below the limit on messages that unfold into many values.
-#[allow(clippy::too_many_lines, reason = "one row per response")]
-pub(super) fn many_values() {
-    type Case = (
-        &'static [&'static str],
-        &'static str,
-        fn() -> String,
-        &'static str,
-    );
+/// A response just below the limit on messages that unfolds into many values: the command, the
+/// method and its result (or `!` and its error), and what the program says.
+type Case = (
+    &'static [&'static str],
+    &'static str,
+    fn() -> String,
+    &'static str,
+);
+
+/// Results of calls.
+pub(super) fn many_values_in_results() {
     let call: &[&str] = &["call", "s", "big"];
-    let cases: [Case; 12] = [
+    unfold([
         (
             call,
             "tools/call",
@@ -216,6 +218,13 @@ pub(super) fn many_values() {
             || list(r#"{"content":[],"structuredContent":["#, "0", "]}"),
             "",
         ),
+    ]);
+}
+
+/// Deep nesting, and requests for input.
+pub(super) fn many_values_in_requests() {
+    let call: &[&str] = &["call", "s", "big"];
+    unfold([
         (
             call,
             "tools/call",
@@ -252,6 +261,13 @@ pub(super) fn many_values() {
             },
             "too many pages",
         ),
+    ]);
+}
+
+/// Definitions of tools.
+pub(super) fn many_values_in_tools() {
+    let call: &[&str] = &["call", "s", "big"];
+    unfold([
         (
             call,
             "tools/list",
@@ -282,6 +298,12 @@ pub(super) fn many_values() {
             || tool(&list(r#""_meta":{"a":["#, "0", "]}")),
             "values",
         ),
+    ]);
+}
+
+/// Resources and prompts.
+pub(super) fn many_values_in_context() {
+    unfold([
         (
             &["read", "s", "a:b"],
             "resources/read",
@@ -294,7 +316,10 @@ pub(super) fn many_values() {
             || list(r#"{"messages":["#, r#"{"content":{}}"#, "]}"),
             "blocks",
         ),
-    ];
+    ]);
+}
+
+fn unfold<const N: usize>(cases: [Case; N]) {
     for (arguments, method, body, expected) in cases {
         let body = body();
         let what = body[..body.len().min(60)].to_owned();

@@ -178,9 +178,18 @@ attacks! {
     a_list_without_end_fills_the_memory: "a catalog of 60 GB",
         "`tools/list` has 1,000 pages of 60 MB each"
         => "the list is cut, and memory stays below 3 times the limit", limits::endless_list;
-    a_message_unfolds_in_memory: "one response below the limit unfolds into gigabytes",
-        "60 MB of `{},` or `0,` in content, contents, schemas, `_meta`, messages, inputs and pages"
-        => "the call ends with an error or a note, and memory stays below 3 times the limit", limits::many_values;
+    a_result_unfolds_in_memory: "one response below the limit unfolds into gigabytes",
+        "60 MB of `{},` or `0,` in content and structured content"
+        => "the call ends with an error or a note, and memory stays below 3 times the limit", limits::many_values_in_results;
+    a_request_unfolds_in_memory: "one response below the limit unfolds into gigabytes",
+        "60 MB of brackets, `_meta`, requests for input and pages to visit"
+        => "the call ends with an error or a note, and memory stays below 3 times the limit", limits::many_values_in_requests;
+    a_tool_unfolds_in_memory: "one response below the limit unfolds into gigabytes",
+        "60 MB of values in the schema or `_meta` of a tool"
+        => "the call ends with an error or a note, and memory stays below 3 times the limit", limits::many_values_in_tools;
+    a_resource_or_prompt_unfolds_in_memory: "one response below the limit unfolds into gigabytes",
+        "60 MB of contents or messages"
+        => "the call ends with an error or a note, and memory stays below 3 times the limit", limits::many_values_in_context;
     a_device_stands_in_for_a_certificate: "a file without end holds up all TLS servers",
         "`tls.ca` names /dev/zero, or a pipe that nobody writes to"
         => "only regular files are read, and the server's error says so", limits::devices_as_certificates;
