@@ -324,7 +324,7 @@ fn an_interrupt_leaves_what_is_known() {
     parser.process(shown.replace('\n', "\r\n").as_bytes());
     let last = text(&parser);
     assert!(
-        last.starts_with("✗ mute   interrupted while connecting"),
+        last.starts_with("○ mute   interrupted while connecting"),
         "{last}"
     );
     assert!(last.contains("\n✓ quick  1 tool"), "{last}");
