@@ -30,8 +30,11 @@ struct Look {
 impl Look {
     /// Applies the parameters of an SGR sequence. Colours beyond the 16 are ignored.
     fn apply(&mut self, parameters: &str) {
-        for code in parameters.split([';', ':']) {
-            match code.parse().unwrap_or(0) {
+        let mut codes = parameters
+            .split([';', ':'])
+            .map(|code| code.parse().unwrap_or(0));
+        while let Some(code) = codes.next() {
+            match code {
                 0 => *self = Self::default(),
                 1 => self.is_bold = true,
                 2 => self.is_dim = true,
@@ -45,6 +48,17 @@ impl Look {
                 colour @ 30..=37 => self.colour = Some(colour - 30),
                 39 => self.colour = None,
                 colour @ 90..=97 => self.colour = Some(colour - 90),
+                // `38;5;N` is a colour by number, `38;2;R;G;B` one by its parts; 48 likewise.
+                target @ (38 | 48) => match codes.next() {
+                    Some(5) => {
+                        let number = codes.next().filter(|number| *number < 16);
+                        if let (38, Some(number)) = (target, number) {
+                            self.colour = Some(number % 8);
+                        }
+                    }
+                    Some(2) => _ = codes.by_ref().take(3).count(),
+                    _ => {}
+                },
                 _ => {}
             }
         }
@@ -187,6 +201,21 @@ mod tests {
                 (4, 2, " b".to_owned(), None),
             ]
         );
+    }
+
+    #[test]
+    fn colours_by_number_are_no_other_attributes() {
+        let mut look = Look::default();
+        look.apply("38;5;2");
+        let green = Look {
+            colour: Some(2),
+            ..Look::default()
+        };
+        assert_eq!(look, green);
+        look.apply("48;5;3;38;2;1;2;3");
+        assert_eq!(look, green);
+        look.apply("1;39");
+        assert!(look.is_bold && look.colour.is_none());
     }
 
     #[test]
