@@ -167,8 +167,8 @@ impl Host {
                 let timeout = options.timeout;
                 let call = self.call_sign_in(tool, &connection, &arguments, ask, timeout);
                 let mut output = Box::pin(call).await?;
-                self.finish(tool, &arguments, &options, &mut output, warnings)
-                    .await;
+                let call = hook_call(tool, &options);
+                self.finish(&call, &arguments, &mut output, warnings).await;
                 return Ok(output);
             }
             let identity = connection.status().catalog.identity.clone();
@@ -200,8 +200,8 @@ impl Host {
                 .await?
             {
                 Attempt::Done(mut output) => {
-                    self.finish(tool, &arguments, &options, &mut output, warnings)
-                        .await;
+                    let call = hook_call(tool, &options);
+                    self.finish(&call, &arguments, &mut output, warnings).await;
                     return Ok(*output);
                 }
                 Attempt::ToolReplaced => pool = self.pool(),
@@ -213,15 +213,13 @@ impl Host {
     /// Runs the hooks after a call, and adds the warnings from before it.
     async fn finish(
         &self,
-        tool: &PoolTool,
+        call: &ToolUse<'_>,
         arguments: &Arguments,
-        options: &CallOptions<'_>,
         output: &mut CallOutput,
         warnings: Vec<String>,
     ) {
         if self.hooks().has(HookEvent::PostToolUse) {
-            let call = hook_call(tool, options);
-            let hooks = self.hooks().after_call(&call, arguments, output);
+            let hooks = self.hooks().after_call(call, arguments, output);
             Box::pin(hooks).await;
         }
         output.warnings.splice(0..0, warnings);
