@@ -20,6 +20,9 @@ const MAX_FIELDS: usize = 10_000;
 /// properties can refer to one large definition.
 const MAX_COPIED: usize = 16 << 20;
 
+/// Longer definitions are not kept, in bytes: validation does not use longer schemas.
+const MAX_DEFINITIONS: usize = 256 << 10;
+
 /// The memory of a value without its text, in bytes.
 const VALUE_SIZE: usize = size_of::<Value>();
 
@@ -166,7 +169,12 @@ fn definitions(root: &Value) -> Option<Map<String, Value>> {
     let places = ["$defs", "definitions"].into_iter();
     let found = places.filter_map(|place| Some((place.to_owned(), root.get(place)?.clone())));
     let found: Map<String, Value> = found.collect();
-    (!found.is_empty()).then_some(found)
+    let found = Value::from(found);
+    let length = Json::from(&found).as_str().len();
+    match found {
+        Value::Object(found) if !found.is_empty() && length <= MAX_DEFINITIONS => Some(found),
+        _ => None,
+    }
 }
 
 /// Resolves a reference within the document. Others are never followed.
