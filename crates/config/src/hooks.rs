@@ -56,6 +56,11 @@ impl HookEvent {
             Self::ElicitationResult => "ElicitationResult",
         }
     }
+
+    /// Returns whether only MCP servers cause the event. Its matchers are names of servers.
+    fn is_of_servers(self) -> bool {
+        matches!(self, Self::Elicitation | Self::ElicitationResult)
+    }
 }
 
 /// A command to run at an event.
@@ -203,8 +208,9 @@ pub(crate) fn hooks_of(files: &[Settings]) -> Vec<Hook> {
             (known.event, &known.matcher, &known.command)
                 == (hook.event, &hook.matcher, &hook.command)
         };
-        if !hooks.iter().any(is_same) {
-            hooks.push(hook.clone());
+        match hooks.iter_mut().find(|known| is_same(known)) {
+            Some(known) => known.blocks_on_failure |= hook.blocks_on_failure,
+            None => hooks.push(hook.clone()),
         }
     }
     hooks
@@ -229,6 +235,7 @@ pub(crate) fn read<'a>(
         return reader.hooks;
     }
     let concerns_mcp = |hook: &Hook| match &hook.matcher.pattern {
+        _ if hook.event.is_of_servers() => true,
         Pattern::All => true,
         Pattern::AnyOf(words) => words.iter().any(|word| word.starts_with("mcp__")),
         Pattern::Regex(_) => hook.matcher.text.contains("mcp"),
@@ -346,15 +353,33 @@ impl<'a> HookReader<'_, 'a> {
             }
             None => HOOK_TIMEOUT,
         };
-        let on_failure = members.get("onFailure");
+        let blocks_on_failure = match members.get("onFailure") {
+            None => false,
+            Some(raw) => self.blocks_on_failure(raw),
+        };
         Ok(Some(Hook {
             event,
             matcher: matcher.clone(),
             command,
             timeout: timeout.min(MAX_TIMEOUT),
-            blocks_on_failure: on_failure.is_some_and(|value| value.get() == "\"block\""),
+            blocks_on_failure,
             source: self.document.source().to_owned(),
         }))
+    }
+
+    /// Reads `onFailure`. An unknown value blocks: its author wants something other than the
+    /// default.
+    fn blocks_on_failure(&mut self, raw: &'a RawValue) -> bool {
+        let value: Option<String> = self.document.decode(raw).ok();
+        match value.as_deref() {
+            Some("continue") => return false,
+            Some("block") => return true,
+            _ => {}
+        }
+        let message = "unknown \"onFailure\"; expected \"block\" or \"continue\"; \
+                       the hook blocks if it fails";
+        self.report(&self.problem(raw, message));
+        true
     }
 }
 
@@ -481,6 +506,11 @@ mod tests {
                 1,
                 "a list of commands",
             ),
+            (
+                r#"{"PreToolUse": [{"hooks": [{"command": "a", "onFailure": "Block"}]}]}"#,
+                1,
+                "unknown \"onFailure\"",
+            ),
             (r"[]", 0, "\"hooks\""),
         ] {
             let (settings, problems) = settings(&format!(r#"{{"hooks": {hooks}}}"#), Origin::User);
@@ -491,6 +521,47 @@ mod tests {
                 "{hooks}: {problems:?}"
             );
             assert!(problems.concat().contains(problem), "{hooks}: {problems:?}");
+        }
+    }
+
+    #[test]
+    fn a_hook_that_must_not_fail_blocks() {
+        let with = |on_failure: &str| {
+            let text = format!(
+                r#"{{"hooks": {{"PreToolUse": [{{"hooks": [{{"command": "a"{on_failure}}}]}}]}}}}"#
+            );
+            settings(&text, Origin::User).0
+        };
+        for (on_failure, expected) in [
+            ("", false),
+            (r#", "onFailure": "continue""#, false),
+            (r#", "onFailure": "block""#, true),
+            (r#", "onFailure": "\u0062lock""#, true),
+            (r#", "onFailure": "stop""#, true),
+            (r#", "onFailure": 5"#, true),
+        ] {
+            let hooks = hooks_of(&[with(on_failure)]);
+            assert_eq!(hooks[0].blocks_on_failure, expected, "{on_failure}");
+            // The stricter of two files wins.
+            let hooks = hooks_of(&[with(""), with(on_failure)]);
+            assert_eq!(hooks.len(), 1);
+            assert_eq!(hooks[0].blocks_on_failure, expected, "{on_failure}");
+        }
+    }
+
+    #[test]
+    fn a_repository_is_told_that_its_hooks_do_not_run() {
+        for (event, matcher, expected) in [
+            ("PreToolUse", "Bash", false),
+            ("PreToolUse", "mcp__a__b", true),
+            ("Elicitation", "my-server", true),
+            ("ElicitationResult", "^a", true),
+        ] {
+            let text = format!(
+                r#"{{"hooks": {{"{event}": [{{"matcher": "{matcher}", "hooks": [{{"command": "a"}}]}}]}}}}"#
+            );
+            let (_, problems) = settings(&text, Origin::Project);
+            assert_eq!(!problems.is_empty(), expected, "{event} {matcher}");
         }
     }
 

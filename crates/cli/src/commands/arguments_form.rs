@@ -31,16 +31,7 @@ pub(super) async fn ask(form: Form, wanted: &ToolRef<'_>) -> Result<Json, Exit> 
     });
     match asking.await.unwrap_or(Err(Stopped::Lost)) {
         Ok(Some((form, values))) => {
-            let words = values.iter().map(|(key, value)| {
-                let is_secret = form
-                    .field(key)
-                    .is_some_and(trunkline::elicit::Field::is_secret);
-                if is_secret {
-                    format!("{key}=…")
-                } else {
-                    to_word(key, value)
-                }
-            });
+            let words = values.iter().map(|(key, value)| word(&form, key, value));
             let words: Vec<String> = words.collect();
             output::note(Lines::one(format!("= {command} {}", words.join(" "))));
             Ok(Json::from(Value::from(values)))
@@ -54,6 +45,14 @@ pub(super) async fn ask(form: Form, wanted: &ToolRef<'_>) -> Result<Json, Exit> 
             Err(Exit::Usage)
         }
         Err(Stopped::Interrupted | Stopped::Withdrawn) => Err(Exit::Interrupted),
+    }
+}
+
+/// Returns the word of a command line for an argument, without its value if that is secret.
+fn word(form: &Form, key: &str, value: &Value) -> String {
+    match form.field(key) {
+        Some(field) if field.is_secret() => quoted(&format!("{key}=…")),
+        _ => to_word(key, value),
     }
 }
 
@@ -94,5 +93,21 @@ fn fill(
             Some("Edit") => filled.edit()?,
             _ => return Ok(None),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_secret_argument_is_quoted_and_hidden() {
+        let secret = json!({"type": "string", "format": "password"});
+        let schema = json!({"properties": {"$(rm x)": secret, "plain": {"type": "string"}}});
+        let form = Form::from_schema(&schema.into());
+        assert_eq!(word(&form, "$(rm x)", &json!("hidden")), "'$(rm x)=…'");
+        assert_eq!(word(&form, "plain", &json!("a")), "plain=a");
     }
 }

@@ -1,5 +1,6 @@
 //! `trunkline completions`: completion scripts for shells.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::CommandFactory;
@@ -7,7 +8,7 @@ use serde_json::json;
 
 use crate::args::{Args, CompletionsArgs};
 use crate::complete::Shell;
-use crate::complete::scripts::Places;
+use crate::complete::scripts::UserEnvironment;
 use crate::exit::Exit;
 use crate::output::{self, Lines};
 
@@ -32,7 +33,7 @@ pub(crate) fn run(args: &CompletionsArgs, as_json: bool) -> Exit {
         return Exit::Usage;
     };
     let var = |name: &str| std::env::var(name).ok();
-    let file = shell.place(&Places {
+    let file = shell.script_path(&UserEnvironment {
         home: &home,
         var: &var,
     });
@@ -82,12 +83,25 @@ fn install(shell: Shell, file: &Path) -> Result<bool, Problem> {
         let what = format!("{} exists and is not one of ours", file.display());
         return Err((what, Some("move it away first")));
     }
-    let written = file
-        .parent()
-        .map_or(Ok(()), std::fs::create_dir_all)
-        .and_then(|()| std::fs::write(file, script));
+    if file.is_symlink() {
+        let what = format!("{} is a link", file.display());
+        return Err((what, Some("remove the link first")));
+    }
+    let written = save(file, &script);
     written.map_err(|error| (format!("cannot write {}: {error}", file.display()), None))?;
     Ok(true)
+}
+
+/// Writes a file whole or not at all, because a shell reads it at every start.
+fn save(file: &Path, text: &str) -> std::io::Result<()> {
+    let directory = file.parent().unwrap_or(Path::new("."));
+    std::fs::create_dir_all(directory)?;
+    let mut temporary = tempfile::Builder::new()
+        .prefix(".trunkline-completions")
+        .tempfile_in(directory)?;
+    temporary.write_all(text.as_bytes())?;
+    temporary.persist(file)?;
+    Ok(())
 }
 
 /// Removes the script; returns whether there was one.
@@ -128,4 +142,38 @@ fn report(args: &CompletionsArgs, shell: Shell, file: &Path, changed: bool, as_j
         output::note(Lines::one(format!("next: {}", shell.next_step(file))));
     }
     Exit::Done
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_is_written_whole_and_never_through_a_link() {
+        let directory = tempfile::tempdir().unwrap();
+        let shell = Shell::named("bash").unwrap();
+        let file = directory.path().join("a/b/trunkline");
+        assert_eq!(install(shell, &file), Ok(true));
+        assert_eq!(install(shell, &file), Ok(false));
+        let older = shell.script() + "\n# older\n";
+        std::fs::write(&file, &older).unwrap();
+        // Whoever reads the file meanwhile has the old one, as this second name of it does.
+        let reader = directory.path().join("reader");
+        std::fs::hard_link(&file, &reader).unwrap();
+        assert_eq!(install(shell, &file), Ok(true));
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), shell.script());
+        assert_eq!(std::fs::read_to_string(&reader).unwrap(), older);
+        // A link, of which the target is missing or an older script.
+        for target in [&directory.path().join("missing"), &reader] {
+            let link = directory.path().join("link");
+            std::os::unix::fs::symlink(target, &link).unwrap();
+            let before = std::fs::read_to_string(target).ok();
+            assert!(install(shell, &link).is_err(), "{}", target.display());
+            assert_eq!(std::fs::read_to_string(target).ok(), before);
+            std::fs::remove_file(&link).unwrap();
+        }
+        let others = directory.path().join("others");
+        std::fs::write(&others, "mine").unwrap();
+        assert!(install(shell, &others).is_err());
+    }
 }

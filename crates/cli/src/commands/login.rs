@@ -12,7 +12,7 @@ use trunkline::server::{ServerStatus, State};
 use trunkline_config::{EntryStatus, Server};
 
 use super::list::count;
-use super::login_errors::{Place, fail};
+use super::login_errors::{SignInTarget, fail};
 use crate::args::ConfigArgs;
 use crate::browser;
 use crate::exit::Exit;
@@ -179,7 +179,7 @@ async fn sign_in(host: &Host, name: &str, way: Way) -> Result<SignedIn, Exit> {
         Way::Headless => Box::pin(with_any_device(&auth)).await,
         Way::Browser | Way::Url => Box::pin(with_url(&auth, way)).await,
     };
-    let account = account.map_err(|error| fail(Place::Server(name), way, &error))?;
+    let account = account.map_err(|error| fail(SignInTarget::Server(name), way, &error))?;
     if let Some(warning) = auth.storage_warning() {
         output::warning(&warning);
     }

@@ -7,16 +7,16 @@ use crate::exit::Exit;
 use crate::output;
 use crate::standing::quoted;
 
-/// Where the user signs in.
+/// The service to sign in to.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Place<'a> {
+pub(super) enum SignInTarget<'a> {
     /// A server, by its name.
     Server(&'a str),
     /// The identity provider of a company, by its issuer.
     Idp(&'a str),
 }
 
-impl Place<'_> {
+impl SignInTarget<'_> {
     fn shown(self) -> String {
         match self {
             Self::Server(name) => format!("\"{name}\""),
@@ -44,9 +44,9 @@ impl Place<'_> {
 }
 
 /// Reports a sign-in that failed.
-pub(super) fn fail(place: Place, way: Way, error: &AuthError) -> Exit {
-    let what = format!("could not sign in to {}: {error}", place.shown());
-    output::error(&what, hint(place, way, error).as_deref());
+pub(super) fn fail(target: SignInTarget, way: Way, error: &AuthError) -> Exit {
+    let what = format!("could not sign in to {}: {error}", target.shown());
+    output::error(&what, hint(target, way, error).as_deref());
     match error.kind() {
         AuthErrorKind::TimedOut => Exit::TimedOut,
         AuthErrorKind::Unavailable => Exit::NotConnected,
@@ -61,8 +61,8 @@ pub(super) fn fail_logout(name: &str, error: &AuthError) -> Exit {
 }
 
 /// Returns what the user can do about a sign-in that failed.
-fn hint(place: Place, way: Way, error: &AuthError) -> Option<String> {
-    let login = place.login();
+fn hint(target: SignInTarget, way: Way, error: &AuthError) -> Option<String> {
+    let login = target.login();
     Some(match error.kind() {
         AuthErrorKind::TimedOut | AuthErrorKind::Denied | AuthErrorKind::Cancelled => {
             format!("to try again, run `{login}`")
@@ -75,7 +75,7 @@ fn hint(place: Place, way: Way, error: &AuthError) -> Option<String> {
             None => "finish that sign-in first".to_owned(),
         },
         AuthErrorKind::PortInUse => {
-            let any = place.set("callbackPort=0");
+            let any = target.set("callbackPort=0");
             match error.process() {
                 Some(process) => format!(
                     "end that program with `kill {process}`; if the provider accepts any port, \
@@ -88,14 +88,14 @@ fn hint(place: Place, way: Way, error: &AuthError) -> Option<String> {
         }
         AuthErrorKind::Registration => format!(
             "register a client with the provider, and set its id with `{}`",
-            place.set("clientId=ID")
+            target.set("clientId=ID")
         ),
         AuthErrorKind::UnsupportedGrant if way == Way::Device => {
             format!("sign in with `{login} --no-browser`")
         }
         AuthErrorKind::UnsupportedGrant => format!(
             "if you have a client id and its secret, run `{}`",
-            place.set("grantType=client_credentials")
+            target.set("grantType=client_credentials")
         ),
         _ => return None,
     })

@@ -8,7 +8,7 @@ use trunkline::auth::ServerAuth;
 use trunkline_config::{Editor, Layout, XaaIdp, env_vars};
 
 use super::login::{self, Way};
-use super::login_errors::{Place, fail};
+use super::login_errors::{SignInTarget, fail};
 use super::{accounts, add};
 use crate::args::XaaCommand;
 use crate::change;
@@ -130,7 +130,7 @@ async fn sign_in(layout: &Layout, way: Way, as_json: bool) -> Exit {
     };
     let account = match login::with_url(&idp, way).await {
         Ok(account) => account,
-        Err(error) => return fail(Place::Idp(&settings.issuer), way, &error),
+        Err(error) => return fail(SignInTarget::Idp(&settings.issuer), way, &error),
     };
     if let Some(warning) = idp.storage_warning() {
         output::warning(&warning);

@@ -42,9 +42,9 @@ impl Request {
     fn of_line(line: &str, breaks: &str) -> Option<Self> {
         let mut words: Vec<String> = Vec::new();
         let mut last = 0;
-        for (at, _) in line.match_indices(char::is_whitespace) {
+        for (at, space) in line.match_indices([' ', '\t', '\n']) {
             words.extend(Some(line[last..at].to_owned()).filter(|word| !word.is_empty()));
-            last = at + 1;
+            last = at + space.len();
         }
         let current = &line[last..];
         let is_break = |c: char| ":=@".contains(c) && breaks.contains(c);
@@ -122,6 +122,13 @@ mod tests {
                 &["trunkline", "read", "s", "file:///t"],
                 "file:///tmp",
                 "///tmp",
+            ),
+            (
+                // No blank to bash.
+                "trunkline get a\u{a0}b",
+                &["trunkline", "get", "a\u{a0}b"],
+                "a\u{a0}bc",
+                "a\u{a0}bc",
             ),
             (
                 "trunkline mcp get x",

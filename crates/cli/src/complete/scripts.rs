@@ -57,8 +57,8 @@ const FISH: &str = r"
 complete --command trunkline --no-files --keep-order --arguments '(_TRUNKLINE_COMPLETE=fish command trunkline -- (commandline --current-process --tokenize --cut-at-cursor) (commandline --current-token) 2>/dev/null)'
 ";
 
-/// Directories that places of files depend on.
-pub(crate) struct Places<'a> {
+/// The home directory and environment variables of the user.
+pub(crate) struct UserEnvironment<'a> {
     pub(crate) home: &'a Path,
     /// Reads the environment.
     pub(crate) var: &'a dyn Fn(&str) -> Option<String>,
@@ -97,14 +97,14 @@ impl Shell {
         text.lines().take(2).any(|line| line.contains(MARK))
     }
 
-    /// Returns where the shell looks for the script.
-    pub(crate) fn place(self, places: &Places) -> PathBuf {
+    /// Returns the path at which the shell looks for the script.
+    pub(crate) fn script_path(self, user: &UserEnvironment) -> PathBuf {
         let set = |name: &str| {
-            let value = (places.var)(name).filter(|value| !value.is_empty());
+            let value = (user.var)(name).filter(|value| !value.is_empty());
             value.map(PathBuf::from).filter(|path| path.is_absolute())
         };
         let under =
-            |name: &str, default: &str| set(name).unwrap_or_else(|| places.home.join(default));
+            |name: &str, default: &str| set(name).unwrap_or_else(|| user.home.join(default));
         match self {
             Self::Bash => {
                 under("XDG_DATA_HOME", ".local/share").join("bash-completion/completions/trunkline")
@@ -158,10 +158,12 @@ mod tests {
                 "/set/XDG_CONFIG_HOME/fish/completions/trunkline.fish",
             ),
         ] {
-            let place = |var: &dyn Fn(&str) -> Option<String>| shell.place(&Places { home, var });
-            assert_eq!(place(&none), Path::new(default));
-            assert_eq!(place(&relative), Path::new(default));
-            assert_eq!(place(&set), Path::new(elsewhere));
+            let path = |var: &dyn Fn(&str) -> Option<String>| {
+                shell.script_path(&UserEnvironment { home, var })
+            };
+            assert_eq!(path(&none), Path::new(default));
+            assert_eq!(path(&relative), Path::new(default));
+            assert_eq!(path(&set), Path::new(elsewhere));
             assert!(Shell::is_script(&shell.script()));
             assert_eq!(Shell::named(shell.name()), Some(shell));
         }

@@ -50,16 +50,12 @@ fn ask_form(
         form,
         values,
     };
-    let mut is_complete = filled.fill(Asked::All)?;
+    filled.fill(Asked::All)?;
     loop {
         let review = filled.review();
         filled.dialog.say(&review)?;
-        let problems = form.check(&filled.values).err();
-        let send = match (&problems, is_complete) {
-            (None, _) => "Send",
-            (Some(_), _) => "Continue",
-        };
-        is_complete = true;
+        let is_valid = form.check(&filled.values).is_ok();
+        let send = if is_valid { "Send" } else { "Continue" };
         let mut choices = vec![send, "Edit", "Decline", "Cancel"];
         if form.fields.is_empty() {
             choices.remove(1);

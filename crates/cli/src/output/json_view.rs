@@ -14,10 +14,17 @@ const MAX_INLINE: usize = 60;
 
 const INDENT: usize = 2;
 
-/// Formats a JSON object or array; `None` for any other text.
+/// The deepest document that is formatted: reading and writing one recurse.
+const MAX_DEPTH: usize = 128;
+
+/// Formats a JSON object or array; `None` for any other text, and for one that is nested too
+/// deeply.
 pub(super) fn lines(text: &str) -> Option<Lines> {
     let text = text.trim();
-    if !text.starts_with(['{', '[']) || serde_json::from_str::<IgnoredAny>(text).is_err() {
+    let is_formatted = text.starts_with(['{', '['])
+        && depth(text) <= MAX_DEPTH
+        && serde_json::from_str::<IgnoredAny>(text).is_ok();
+    if !is_formatted {
         return None;
     }
     let mut lines = Lines::new();
@@ -25,6 +32,26 @@ pub(super) fn lines(text: &str) -> Option<Lines> {
     let last = node.write(Line::new(), 0, &mut lines);
     lines.push_line(last.verbatim());
     Some(lines)
+}
+
+/// Returns the number of containers in one another.
+fn depth(text: &str) -> usize {
+    let (mut depth, mut deepest) = (0_usize, 0);
+    let (mut in_string, mut escaped) = (false, false);
+    for byte in text.bytes() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            b'[' | b'{' if !in_string => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b']' | b'}' if !in_string => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
 }
 
 /// A value of a document that is known to be valid.
@@ -227,9 +254,22 @@ mod tests {
         for text in ["", "plain", "7", "{not json", "[1] [2]"] {
             check(text, "");
         }
-        // Deeper than any real document.
-        let deep = "[".repeat(100_000);
-        check(&deep, "");
+    }
+
+    #[test]
+    fn a_deep_document_is_left_alone() {
+        for depth in [129, 50_000] {
+            check(&"[".repeat(depth), "");
+            check(&format!("{}{}", "[".repeat(depth), "]".repeat(depth)), "");
+            let objects = format!("{}1{}", "{\"a\":".repeat(depth), "}".repeat(depth));
+            check(&objects, "");
+        }
+        let deepest = format!("{}{}", "[".repeat(128), "]".repeat(128));
+        assert!(lines(&deepest).is_some());
+        // Brackets in a string are no containers.
+        check(r#"["\"[[[[", "{{{"]"#, "[\"\\\"[[[[\", \"{{{\"]\n");
+        let text = format!("[\"{}\"]", "[".repeat(200));
+        assert!(lines(&text).is_some());
     }
 
     #[test]

@@ -15,6 +15,7 @@ use crossterm::event::{
     KeyModifiers,
 };
 use crossterm::{cursor, queue, terminal};
+use trunkline::text::is_harmful;
 use tui_input::backend::crossterm::EventHandler;
 use tui_input::{Input, InputRequest};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
@@ -248,18 +249,7 @@ impl Dialog {
                 input.cursor().min(room),
             )
         } else {
-            let scroll = input.visual_scroll(room);
-            let mut skipped = 0;
-            let visible = input.value().chars().skip_while(|c| {
-                let skip = skipped < scroll;
-                skipped += c.width().unwrap_or(0);
-                skip
-            });
-            let visible: String = visible.collect();
-            (
-                fitting(&visible, room),
-                input.visual_cursor().saturating_sub(scroll),
-            )
+            visible_input(input, room)
         };
         let rows = [format!("{label}{text}"), help.to_owned()];
         self.draw(&rows, 0, label.width() + column);
@@ -358,6 +348,29 @@ impl Drop for Dialog {
         let _ = terminal.flush();
         let _ = terminal::disable_raw_mode();
     }
+}
+
+/// Returns the part of an input that is in sight, and the column of the cursor in it.
+///
+/// The text may begin as a server's default. One `?` stands for each harmful character, so that the
+/// cursor stays in place.
+fn visible_input(input: &Input, room: usize) -> (String, usize) {
+    let harmless = |c: char| match c {
+        c if c.is_control() || is_harmful(c) => '?',
+        c => c,
+    };
+    let shown: String = input.value().chars().map(harmless).collect();
+    let shown = Input::new(shown).with_cursor(input.cursor());
+    let scroll = shown.visual_scroll(room);
+    let mut skipped = 0;
+    let visible = shown.value().chars().skip_while(|c| {
+        let skip = skipped < scroll;
+        skipped += c.width().unwrap_or(0);
+        skip
+    });
+    let visible: String = visible.collect();
+    let column = shown.visual_cursor().saturating_sub(scroll);
+    (fitting(&visible, room), column)
 }
 
 /// Returns the row's beginning: our mark, the label, a colon.
@@ -466,5 +479,25 @@ mod tests {
         assert_eq!(label_within("a\n\x1b[2Jb", 40), "? a\\n\\u{1b}[2Jb: ");
         let long = label_within(&"x".repeat(100), 20);
         assert!(long.width() <= 20 && long.ends_with("…: "), "{long}");
+    }
+
+    #[test]
+    fn an_input_never_draws_controls() {
+        for (value, cursor, expected) in [
+            ("plain", 5, ("plain", 5)),
+            ("a\x1b[2J\u{9b}b", 3, ("a?[2J?b", 3)),
+            ("a\nb\tc\u{202e}", 6, ("a?b?c?", 6)),
+        ] {
+            let input = Input::new(value.to_owned()).with_cursor(cursor);
+            let (text, column) = visible_input(&input, 20);
+            assert_eq!((&*text, column), expected, "{value:?}");
+        }
+        let long = Input::new("\x1b".repeat(100));
+        let (text, column) = visible_input(&long, 10);
+        assert!(
+            text.chars().all(|c| c == '?') && text.len() <= 10,
+            "{text:?}"
+        );
+        assert!(column <= 10, "{column}");
     }
 }

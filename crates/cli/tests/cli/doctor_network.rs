@@ -103,7 +103,7 @@ fn certificates_are_explained() {
         "other",
         "tls",
         "certificate-name",
-        "--url https://other.test",
+        "trunkline edit other --url URL",
     );
     let fix = format!("trunkline edit plain --url {}", good.url());
     is_diagnosed(&run, "plain", "handshake", "plain-on-tls-port", &fix);

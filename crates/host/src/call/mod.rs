@@ -165,8 +165,11 @@ impl Host {
             if tool.signs_in {
                 // On the heap: seldom needed.
                 let timeout = options.timeout;
-                let call = self.call_sign_in(tool, &connection, &arguments, timeout);
-                return Box::pin(call).await;
+                let call = self.call_sign_in(tool, &connection, &arguments, ask, timeout);
+                let mut output = Box::pin(call).await?;
+                let call = hook_call(tool, &options);
+                self.finish(&call, &arguments, &mut output, warnings).await;
+                return Ok(output);
             }
             let identity = connection.status().catalog.identity.clone();
             let limit = self.limit(&connection, options.timeout);
@@ -197,18 +200,29 @@ impl Host {
                 .await?
             {
                 Attempt::Done(mut output) => {
-                    if self.hooks().has(HookEvent::PostToolUse) {
-                        let call = hook_call(tool, &options);
-                        let hooks = self.hooks().after_call(&call, &arguments, &mut output);
-                        Box::pin(hooks).await;
-                    }
-                    output.warnings.splice(0..0, warnings);
+                    let call = hook_call(tool, &options);
+                    self.finish(&call, &arguments, &mut output, warnings).await;
                     return Ok(*output);
                 }
                 Attempt::ToolReplaced => pool = self.pool(),
             }
         }
         Err(self.unknown_tool(name, &pool))
+    }
+
+    /// Runs the hooks after a call, and adds the warnings from before it.
+    async fn finish(
+        &self,
+        call: &ToolUse<'_>,
+        arguments: &Arguments,
+        output: &mut CallOutput,
+        warnings: Vec<String>,
+    ) {
+        if self.hooks().has(HookEvent::PostToolUse) {
+            let hooks = self.hooks().after_call(call, arguments, output);
+            Box::pin(hooks).await;
+        }
+        output.warnings.splice(0..0, warnings);
     }
 
     async fn call_host_tool(
@@ -267,16 +281,19 @@ impl Host {
     }
 
     /// Calls the tool that starts a sign-in (AUTH-8). The user decides at the URL that it returns,
-    /// so it needs permission only if a rule says so.
+    /// so it needs permission only if a rule or a hook says so.
     #[cfg(feature = "http")]
     async fn call_sign_in(
         &self,
         tool: &Arc<PoolTool>,
         connection: &Arc<Connection>,
         arguments: &Arguments,
+        hook: Option<String>,
         timeout: Option<Duration>,
     ) -> Result<CallOutput, CallError> {
-        self.guard().check_sign_in(tool, arguments, self).await?;
+        self.guard()
+            .check_sign_in(tool, arguments, hook, self)
+            .await?;
         let limit = self.limit(connection, timeout);
         let start = self.start_sign_in(&tool.server, connection);
         let output = timeout_at(deadline(limit.time), start).await;

@@ -13,6 +13,7 @@ mod tests;
 mod validate;
 
 use std::fmt;
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use trunkline_wire::Json;
@@ -69,8 +70,8 @@ pub struct Field {
     pub kind: FieldKind,
     /// The property's schema as the server wrote it.
     pub schema: Json,
-    /// The same, with the definitions that its references need.
-    validator: Json,
+    /// The definitions that its references need, shared by all fields.
+    definitions: Option<Arc<Map<String, Value>>>,
 }
 
 /// The kinds of [`Field`].

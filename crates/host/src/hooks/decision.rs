@@ -53,9 +53,10 @@ pub(super) fn read(event: HookEvent, ended: &Ended) -> Verdict {
             code: Some(0),
             stdout,
             ..
-        } => match output(event, stdout) {
-            Ok(output) => Verdict::Output(Box::new(output)),
-            Err(problem) => Verdict::Failed(problem),
+        } => match stdout.as_deref().map(|stdout| output(event, stdout)) {
+            Some(Ok(output)) => Verdict::Output(Box::new(output)),
+            Some(Err(problem)) => Verdict::Failed(problem),
+            None => Verdict::Failed("printed more than 1 MiB".to_owned()),
         },
         Ended::Exited {
             code: Some(BLOCKS),
@@ -80,7 +81,6 @@ pub(super) fn read(event: HookEvent, ended: &Ended) -> Verdict {
         Ended::TimedOut(limit) => {
             Verdict::Failed(format!("did not end within {} s", limit.as_secs_f64()))
         }
-        Ended::TooLong => Verdict::Failed("printed more than 1 MiB".to_owned()),
         Ended::NotStarted(error) => Verdict::Failed(format!("could not be run: {error}")),
     }
 }
@@ -111,12 +111,16 @@ fn output(event: HookEvent, stdout: &[u8]) -> Result<HookOutput, String> {
     if matches!(text("decision"), Some("block" | "deny")) {
         output.block = Some(reason_or_default(text("reason")));
     }
-    match printed.get("hookSpecificOutput") {
-        None | Some(Value::Null) => {}
-        Some(Value::Object(specific)) => read_specific(event, specific, &mut output)?,
-        Some(_) => return Err("printed a \"hookSpecificOutput\" that is no object".to_owned()),
+    let read = match printed.get("hookSpecificOutput") {
+        None | Some(Value::Null) => Ok(()),
+        Some(Value::Object(specific)) => read_specific(event, specific, &mut output),
+        Some(_) => Err("printed a \"hookSpecificOutput\" that is no object".to_owned()),
+    };
+    match read {
+        // A mistake elsewhere does not undo a decision against the call.
+        Err(problem) if output.block.is_none() && output.ask.is_none() => Err(problem),
+        _ => Ok(output),
     }
-    Ok(output)
 }
 
 /// Reads the part of the output that belongs to an event.
@@ -179,8 +183,16 @@ mod tests {
     fn exited(code: i32, stdout: &str, stderr: &str) -> Ended {
         Ended::Exited {
             code: Some(code),
-            stdout: stdout.into(),
+            stdout: Some(stdout.into()),
             stderr: stderr.into(),
+        }
+    }
+
+    fn too_long(code: i32) -> Ended {
+        Ended::Exited {
+            code: Some(code),
+            stdout: None,
+            stderr: b"no".into(),
         }
     }
 
@@ -246,7 +258,7 @@ mod tests {
             (
                 Ended::Exited {
                     code: None,
-                    stdout: Vec::new(),
+                    stdout: Some(Vec::new()),
                     stderr: Vec::new(),
                 },
                 "failed: was ended by a signal",
@@ -255,7 +267,8 @@ mod tests {
                 Ended::TimedOut(Duration::from_secs(3)),
                 "failed: did not end within 3 s",
             ),
-            (Ended::TooLong, "failed: printed more than 1 MiB"),
+            (too_long(0), "failed: printed more than 1 MiB"),
+            (too_long(2), "blocked: no"),
         ] {
             assert_eq!(verdict(PreToolUse, &ended), expected, "{ended:?}");
         }
@@ -334,6 +347,38 @@ mod tests {
             garbage.starts_with("failed: printed JSON that cannot be read"),
             "{garbage}"
         );
+    }
+
+    #[test]
+    fn a_mistake_does_not_undo_a_decision() {
+        for (stdout, expected) in [
+            (
+                r#"{"decision": "block", "reason": "no", "hookSpecificOutput": 5}"#.to_owned(),
+                "block: no",
+            ),
+            (
+                r#"{"continue": false, "hookSpecificOutput": {"hookEventName": "Stop"}}"#
+                    .to_owned(),
+                "block: a hook blocks it",
+            ),
+            (
+                specific(
+                    "PreToolUse",
+                    r#""permissionDecision": "deny", "updatedInput": [1]"#,
+                ),
+                "block: a hook blocks it",
+            ),
+            (
+                specific(
+                    "PreToolUse",
+                    r#""permissionDecision": "ask", "updatedInput": [1]"#,
+                ),
+                "ask: a hook blocks it",
+            ),
+        ] {
+            let found = verdict(PreToolUse, &exited(0, &stdout, ""));
+            assert_eq!(found, expected, "{stdout}");
+        }
     }
 
     #[test]

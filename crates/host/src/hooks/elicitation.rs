@@ -1,10 +1,11 @@
 //! The hooks that answer an elicitation, and those that see the user's answer.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 use trunkline_config::HookEvent;
 use trunkline_wire::Json;
 
 use super::Hooks;
+use super::input::HookInput;
 use crate::elicit::{ElicitAnswer, Elicitation};
 
 /// What the hooks of an elicitation said.
@@ -19,11 +20,11 @@ impl Hooks {
     /// Runs the hooks that may answer a server's request.
     pub(crate) async fn elicitation(&self, elicitation: &Elicitation) -> HookAnswer {
         let params = &elicitation.raw;
-        let mut more = Map::new();
-        more.insert("message".to_owned(), elicitation.message.clone().into());
+        let mut more = HookInput::default();
+        more.insert("message", Value::from(&*elicitation.message));
         for (member, name) in [("url", "url"), ("requestedSchema", "requested_schema")] {
             if let Some(value) = params.get(member) {
-                more.insert(name.to_owned(), value.to_value().unwrap_or_default());
+                more.insert(name, value);
             }
         }
         self.answer(HookEvent::Elicitation, elicitation, &more)
@@ -36,11 +37,8 @@ impl Hooks {
         elicitation: &Elicitation,
         result: &Json,
     ) -> HookAnswer {
-        let result = result.to_value().unwrap_or_default();
-        let more = match result {
-            Value::Object(result) => result,
-            _ => Map::new(),
-        };
+        let mut more = HookInput::default();
+        result.members(|name, value| more.insert(name, value));
         self.answer(HookEvent::ElicitationResult, elicitation, &more)
             .await
     }
@@ -49,7 +47,7 @@ impl Hooks {
         &self,
         event: HookEvent,
         elicitation: &Elicitation,
-        members: &Map<String, Value>,
+        members: &HookInput,
     ) -> HookAnswer {
         let hooks = self.matching(event, &[&elicitation.server]);
         if hooks.is_empty() {
@@ -70,11 +68,11 @@ impl Hooks {
                 ];
                 for (name, value) in known {
                     if let Some(value) = value {
-                        input.insert(name.to_owned(), value.into());
+                        input.insert(name, Value::from(value));
                     }
                 }
-                input.extend(members.clone());
-                Value::Object(input)
+                input.extend(members);
+                input
             })
             .await;
         let mut answer = HookAnswer {

@@ -6,6 +6,7 @@
 
 mod decision;
 mod elicitation;
+mod input;
 mod process;
 mod tool_use;
 
@@ -13,10 +14,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use serde_json::{Value, json};
+use serde_json::Value;
 use trunkline_config::{Hook, HookEvent};
 
 use decision::{HookOutput, Verdict};
+use input::HookInput;
 pub(crate) use tool_use::ToolUse;
 
 /// The hooks of a host.
@@ -74,20 +76,20 @@ impl Hooks {
     }
 
     /// Returns the members that the input of every hook has.
-    fn common_input(&self, event: HookEvent) -> serde_json::Map<String, Value> {
+    fn common_input(&self, event: HookEvent) -> HookInput {
         let cwd = self.project_dir.clone();
         let cwd = cwd.or_else(|| std::env::current_dir().ok());
         let cwd = cwd.map(|dir| dir.to_string_lossy().into_owned());
-        let input = json!({
-            "session_id": self.session,
-            "hook_event_name": event.name(),
-            "cwd": cwd,
-            "permission_mode": "default",
-        });
-        match input {
-            Value::Object(members) => members,
-            _ => serde_json::Map::new(),
+        let mut input = HookInput::default();
+        for (name, value) in [
+            ("session_id", Value::from(&*self.session)),
+            ("hook_event_name", event.name().into()),
+            ("cwd", cwd.into()),
+            ("permission_mode", "default".into()),
+        ] {
+            input.insert(name, value);
         }
+        input
     }
 
     /// Runs hooks one after the other, until one blocks. `input` makes the input of the next hook
@@ -95,11 +97,11 @@ impl Hooks {
     async fn run_all(
         &self,
         hooks: &[Hook],
-        mut input: impl FnMut(&[HookOutput]) -> Value,
+        mut input: impl FnMut(&[HookOutput]) -> HookInput,
     ) -> Outcome {
         let mut outcome = Outcome::default();
         for hook in hooks {
-            let text = input(&outcome.outputs).to_string();
+            let text = input(&outcome.outputs).to_text();
             let ended = process::run(hook, text.into_bytes(), self.project_dir.as_deref()).await;
             let about = |problem: &str| {
                 let event = hook.event.name();

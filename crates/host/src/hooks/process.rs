@@ -12,7 +12,8 @@ use tokio::process::Command;
 use tokio::time::timeout;
 use trunkline_config::{Hook, env_vars};
 
-/// The most bytes that a hook may print.
+/// The most bytes of a hook's output that are kept. The rest is read and dropped: the exit code
+/// counts however much a hook prints.
 const MAX_OUTPUT: usize = 1024 * 1024;
 
 /// How long a process that the hook left behind may hold its output open.
@@ -24,12 +25,11 @@ pub(super) enum Ended {
     /// With this exit code; `None` if a signal ended it.
     Exited {
         code: Option<i32>,
-        stdout: Vec<u8>,
+        /// What it printed; `None` if that is too long.
+        stdout: Option<Vec<u8>>,
         stderr: Vec<u8>,
     },
     TimedOut(Duration),
-    /// It printed too much.
-    TooLong,
     NotStarted(String),
 }
 
@@ -73,40 +73,32 @@ pub(super) async fn run(hook: &Hook, input: Vec<u8>, project_dir: Option<&Path>)
                 read_bounded(stderr, &mut errors),
             )
         });
-        let mut too_long = false;
-        let status = tokio::select! {
-            ((), out, err) = &mut streams => {
-                too_long = out || err;
-                if too_long { None } else { Some(child.wait().await) }
-            }
+        tokio::select! {
+            _ = &mut streams => child.wait().await,
             status = child.wait() => {
                 // What it printed is in the pipes, unless a process of its own still prints.
-                if let Ok(((), out, err)) = timeout(DRAIN, &mut streams).await {
-                    too_long = out || err;
-                }
-                Some(status)
+                let _ = timeout(DRAIN, &mut streams).await;
+                status
             }
-        };
-        (status, too_long)
+        }
     };
     let ended = timeout(hook.timeout, work).await;
     match ended {
         Err(_) => Ended::TimedOut(hook.timeout),
-        Ok((_, true) | (None, _)) => Ended::TooLong,
-        Ok((Some(Err(error)), _)) => Ended::NotStarted(error.to_string()),
-        Ok((Some(Ok(status)), false)) => Ended::Exited {
+        Ok(Err(error)) => Ended::NotStarted(error.to_string()),
+        Ok(Ok(status)) => Ended::Exited {
             code: status.code(),
-            stdout: printed,
+            stdout: Some(printed).filter(|printed| printed.len() <= MAX_OUTPUT),
             stderr: errors,
         },
     }
 }
 
-/// Reads a stream to its end; true if it is too long.
-async fn read_bounded(stream: impl AsyncRead + Unpin, bytes: &mut Vec<u8>) -> bool {
+/// Reads a stream to its end, and keeps up to one byte more than [`MAX_OUTPUT`].
+async fn read_bounded(stream: impl AsyncRead + Unpin, bytes: &mut Vec<u8>) {
     let mut stream = stream.take(MAX_OUTPUT as u64 + 1);
     let _ = stream.read_to_end(bytes).await;
-    bytes.len() > MAX_OUTPUT
+    let _ = tokio::io::copy(&mut stream.into_inner(), &mut tokio::io::sink()).await;
 }
 
 /// The process group of a hook, killed on drop.
@@ -170,8 +162,8 @@ mod tests {
             panic!("it ran");
         };
         assert_eq!(
-            (code, &*stdout, &*stderr),
-            (Some(3), &b"{\"a\":1}"[..], &b"oh\n"[..])
+            (code, stdout.as_deref(), &*stderr),
+            (Some(3), Some(&b"{\"a\":1}"[..]), &b"oh\n"[..])
         );
     }
 
@@ -181,8 +173,8 @@ mod tests {
         for (command, limit) in [
             ("sleep 60", Duration::from_millis(200)),
             ("sleep 60 & sleep 60", Duration::from_millis(200)),
-            ("exec cat /dev/zero", LONG),
-            ("exec cat /dev/zero >&2", LONG),
+            ("exec cat /dev/zero", Duration::from_millis(200)),
+            ("exec cat /dev/zero >&2", Duration::from_millis(200)),
             ("exec head -c 100000000 /dev/zero", LONG),
             // It leaves a process behind that holds its output open.
             ("sleep 60 & exit 0", LONG),
@@ -190,12 +182,12 @@ mod tests {
         ] {
             let ended = ended(command, limit).await;
             let expected = match command {
-                "sleep 60" | "sleep 60 & sleep 60" => matches!(ended, Ended::TimedOut(_)),
+                _ if limit < LONG => matches!(ended, Ended::TimedOut(_)),
                 "sleep 60 & exit 0" => matches!(ended, Ended::Exited { code: Some(0), .. }),
                 "trap '' TERM INT; kill -9 $$" => matches!(ended, Ended::Exited { code: None, .. }),
-                _ => matches!(ended, Ended::TooLong),
+                _ => matches!(ended, Ended::Exited { stdout: None, .. }),
             };
-            assert!(expected, "{command}: {ended:?}");
+            assert!(expected, "{command}");
         }
         assert!(begun.elapsed() < LONG);
     }
@@ -230,11 +222,38 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn the_exit_code_counts_however_much_is_printed() {
+        for (stream, is_kept) in [("1", false), ("2", true)] {
+            let command = format!("head -c 3000000 /dev/zero >&{stream}; exit 2");
+            let Ended::Exited { code, stdout, .. } = ended(&command, LONG).await else {
+                panic!("it ran");
+            };
+            assert_eq!((code, stdout.is_some()), (Some(2), is_kept), "{stream}");
+        }
+    }
+
+    /// Runs itself again with a secret in the environment, which a test cannot set for itself.
+    #[tokio::test]
     async fn our_secrets_are_not_inherited() {
-        let name = env_vars::secrets().next().unwrap();
+        const NAME: &str = "hooks::process::tests::our_secrets_are_not_inherited";
+        let secret = env_vars::secrets().next().unwrap();
+        if std::env::var_os(secret).is_none() {
+            let again = std::process::Command::new(std::env::current_exe().unwrap())
+                .args(["--exact", NAME])
+                .env(secret, "hidden")
+                .env("NO_SECRET", "visible")
+                .output()
+                .unwrap();
+            let printed = String::from_utf8_lossy(&again.stdout);
+            assert!(again.status.success(), "{printed}");
+            assert!(printed.contains("1 passed"), "{printed}");
+            return;
+        }
         let Ended::Exited { stdout, .. } = ended("env", LONG).await else {
             panic!("it ran");
         };
-        assert!(!String::from_utf8_lossy(&stdout).contains(&format!("{name}=")));
+        let stdout = String::from_utf8(stdout.unwrap()).unwrap();
+        assert!(!stdout.contains(&format!("{secret}=")), "{secret}");
+        assert!(stdout.contains("NO_SECRET=visible"));
     }
 }

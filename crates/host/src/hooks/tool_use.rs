@@ -1,12 +1,13 @@
 //! The hooks before and after a call.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 use trunkline_config::HookEvent;
 use trunkline_wire::client::Arguments;
 use trunkline_wire::scan::count_values;
 use trunkline_wire::{Json, MAX_VALUES};
 
 use super::Hooks;
+use super::input::HookInput;
 use crate::call::{CallError, Cause};
 use crate::result::{CallOutput, ContentBlock};
 
@@ -45,13 +46,13 @@ impl ToolUse<'_> {
         names
     }
 
-    fn add_to(&self, input: &mut Map<String, Value>) {
-        input.insert("tool_name".to_owned(), self.tool.into());
+    fn add_to(&self, input: &mut HookInput) {
+        input.insert("tool_name", Value::from(self.tool));
         if let Some((server, _)) = self.origin {
-            input.insert("mcp_server_name".to_owned(), server.into());
+            input.insert("mcp_server_name", Value::from(server));
         }
         if let Some(client) = self.client {
-            input.insert("client".to_owned(), client.into());
+            input.insert("client", Value::from(client));
         }
     }
 }
@@ -74,16 +75,16 @@ impl Hooks {
         if hooks.is_empty() {
             return Ok(BeforeCall::default());
         }
-        let original = tree(&arguments.to_json());
+        let original = arguments.to_json();
         let outcome = self
             .run_all(&hooks, |outputs| {
                 let changed = outputs.iter().rev();
                 let changed = { changed }.find_map(|output| output.arguments.clone());
                 let mut input = self.common_input(event);
                 call.add_to(&mut input);
-                let arguments = changed.map_or_else(|| original.clone(), Value::Object);
-                input.insert("tool_input".to_owned(), arguments);
-                Value::Object(input)
+                let arguments = changed.map(|changed| Json::from(Value::Object(changed)));
+                input.insert("tool_input", arguments.unwrap_or_else(|| original.clone()));
+                input
             })
             .await;
         if let Some(reason) = outcome.blocked {
@@ -117,14 +118,14 @@ impl Hooks {
         if hooks.is_empty() {
             return;
         }
-        let (arguments, response) = (tree(&arguments.to_json()), response(output));
+        let (arguments, response) = (arguments.to_json(), response(output));
         let outcome = self
             .run_all(&hooks, |_| {
                 let mut input = self.common_input(event);
                 call.add_to(&mut input);
-                input.insert("tool_input".to_owned(), arguments.clone());
-                input.insert("tool_response".to_owned(), response.clone());
-                Value::Object(input)
+                input.insert("tool_input", arguments.clone());
+                input.insert_text("tool_response", response.clone());
+                input
             })
             .await;
         let notes = outcome
@@ -139,14 +140,11 @@ impl Hooks {
     }
 }
 
-fn tree(json: &Json) -> Value {
-    json.to_value().unwrap_or_default()
-}
-
-/// Returns a result as MCP writes it, without the blocks for which a tree has no room (SEC-4).
-fn response(output: &CallOutput) -> Value {
+/// Returns a result as MCP writes it, without the blocks for which a reader's tree has no room
+/// (SEC-4).
+fn response(output: &CallOutput) -> String {
     let mut left = MAX_VALUES;
-    let mut content: Vec<Value> = Vec::new();
+    let mut content = String::new();
     for block in &output.content {
         let block = block.to_json();
         let values = count_values(block.as_str(), left + 1);
@@ -154,13 +152,16 @@ fn response(output: &CallOutput) -> Value {
             break;
         };
         left = fewer;
-        content.push(tree(&block));
+        if !content.is_empty() {
+            content.push(',');
+        }
+        content.push_str(block.as_str());
     }
-    let mut response = Map::new();
-    response.insert("content".to_owned(), content.into());
+    let mut response = HookInput::default();
+    response.insert_text("content", format!("[{content}]"));
     if let Some(structured) = &output.structured_content {
-        response.insert("structuredContent".to_owned(), tree(structured));
+        response.insert("structuredContent", structured.clone());
     }
-    response.insert("isError".to_owned(), output.is_error.into());
-    Value::Object(response)
+    response.insert("isError", Value::from(output.is_error));
+    response.to_text()
 }

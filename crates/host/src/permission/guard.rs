@@ -182,23 +182,22 @@ impl Guard {
             Verdict::Destructive(rule) => Some(AskReason::Destructive(rule.text.clone())),
             Verdict::Allow | Verdict::Deny(_) => None,
         };
-        let asked = check
-            .hook
-            .map(|reason| AskReason::Hook(reason.to_owned()))
-            .or(asked);
-        let reason = match (change, self.pins.on_change) {
-            (None, _) => asked,
+        let hook = check.hook.map(|reason| AskReason::Hook(reason.to_owned()));
+        // A question about a change replaces that of a rule, but not that of a hook, which is about
+        // this call.
+        let reasons = match (change, self.pins.on_change) {
+            (None, _) => [None, hook.or(asked)],
             (Some(change), OnChange::Block) => return Err(CallError::changed(&tool.name, change)),
-            (Some(change), OnChange::Ask) => Some(AskReason::Changed(change)),
+            (Some(change), OnChange::Ask) => [Some(AskReason::Changed(change)), hook],
             (Some(change), OnChange::Warn) => {
                 warnings.push(format!("{change}\n{}", change.diff()));
-                asked
+                [None, hook.or(asked)]
             }
         };
-        let permanent = match reason {
-            None => true,
-            Some(reason) => self.ask(check, reason).await?,
-        };
+        let mut permanent = true;
+        for reason in reasons.into_iter().flatten() {
+            permanent &= self.ask(check, reason).await?;
+        }
         self.pins
             .pin(check.pinned_as, tool, check.instructions())
             .await
@@ -207,25 +206,28 @@ impl Guard {
     }
 
     /// Checks a call of the tool that starts a sign-in (AUTH-8). It needs permission only if a rule
-    /// asks for it, and has no pin.
+    /// or a hook asks for it, and has no pin.
     #[cfg(feature = "http")]
     pub(crate) async fn check_sign_in(
         &self,
         tool: &Arc<PoolTool>,
         arguments: &Arguments,
+        hook: Option<String>,
         known: &Host,
     ) -> Result<(), CallError> {
         if let Some(denied) = self.denied(tool) {
             return Err(denied);
         }
         let rules = self.rules.load_full();
-        let Verdict::Ask(Some(rule)) = rules.about(tool, known) else {
-            return Ok(());
+        let reason = match (hook, rules.about(tool, known)) {
+            (Some(reason), _) => AskReason::Hook(reason),
+            (None, Verdict::Ask(Some(rule))) => AskReason::Rule(rule.text.clone()),
+            _ => return Ok(()),
         };
         let question = PermissionQuestion {
             tool: AskedTool::Server(Arc::clone(tool)),
             arguments: arguments.to_json(),
-            reason: AskReason::Rule(rule.text.clone()),
+            reason,
         };
         self.answer(question).await.map(drop)
     }

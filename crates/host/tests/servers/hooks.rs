@@ -8,6 +8,8 @@ use trunkline::call::CallErrorKind;
 use trunkline::config::Layout;
 use trunkline::elicit::{ElicitAnswer, Elicitation};
 use trunkline::permission::{AskReason, PermissionAnswer, PermissionQuestion};
+use trunkline::storage::PinStore;
+use trunkline::tool::OnChange;
 use trunkline::{CallOptions, CallOutput, Host, HostBuilder};
 use trunkline_testkit::Script;
 
@@ -199,6 +201,66 @@ async fn permission_is_asked_for_the_changed_arguments_and_where_a_hook_wants_it
         [r#"big: {"n":2}"#, r#"big: {"n":2}"#]
     );
     lab.end(host).await;
+}
+
+#[tokio::test]
+async fn a_hook_sees_arguments_that_are_too_deep_for_a_tree() {
+    let lab = Lab::new();
+    let command = format!("cat > {}; exit 2", lab.at("seen").display());
+    let hooks = json!({"PreToolUse": hook(&command)});
+    let host = lab.ready(builder(&lab, &hooks, script())).await;
+    let deep = (0..300).fold(json!("secret"), |inner, _| json!([inner]));
+    let call = host.call("mcp__s__echo", json!({"deep": deep}), CallOptions::new());
+    let error = in_time("the call", call).await.unwrap_err();
+    assert_eq!(error.kind(), CallErrorKind::Refused, "{error}");
+    let seen = lab.scratch.read("seen");
+    let expected = format!(r#""tool_input":{{"deep":{}"secret"]"#, "[".repeat(300));
+    assert!(seen.contains(&expected), "{seen}");
+    lab.end(host).await;
+}
+
+#[tokio::test]
+async fn a_hook_blocks_however_much_it_prints() {
+    for command in [
+        "head -c 3000000 /dev/zero; exit 2",
+        "head -c 3000000 /dev/zero >&2; exit 2",
+    ] {
+        let lab = Lab::new();
+        let hooks = json!({"PreToolUse": hook(command)});
+        let host = lab.ready(builder(&lab, &hooks, script())).await;
+        let error = call(&host).await.unwrap_err();
+        assert_eq!(error.kind(), CallErrorKind::Refused, "{command}");
+        lab.end(host).await;
+    }
+}
+
+#[tokio::test]
+async fn a_hook_asks_about_a_changed_tool_too() {
+    let lab = Lab::new();
+    let asking = json!({"permissionDecision": "ask", "permissionDecisionReason": "big"});
+    let asking = json!({"PreToolUse": hook(&printing("PreToolUse", &asking))});
+    let asked: Arc<Mutex<Vec<&str>>> = Arc::default();
+    for (description, hooks) in [("one", json!({})), ("another", asking)] {
+        let script =
+            Script::default().tool_with(json!({"name": "echo", "description": description}));
+        let seen = Arc::clone(&asked);
+        let builder = builder(&lab, &hooks, script)
+            .pins(PinStore::at(lab.at("pins")))
+            .on_change(OnChange::Ask)
+            .permit(move |question: PermissionQuestion| {
+                let (reason, answer) = match question.reason {
+                    AskReason::Changed(_) => ("changed", PermissionAnswer::Always),
+                    AskReason::Hook(_) => ("hook", PermissionAnswer::No("no".to_owned())),
+                    other => panic!("{other:?}"),
+                };
+                seen.lock().unwrap().push(reason);
+                std::future::ready(answer)
+            });
+        let host = lab.ready(builder).await;
+        assert_eq!(call(&host).await.is_ok(), description == "one");
+        lab.end(host).await;
+    }
+    assert_eq!(*asked.lock().unwrap(), ["changed", "hook"]);
 }
 
 #[tokio::test]

@@ -92,6 +92,31 @@ async fn a_tool_stands_in_for_a_server_that_needs_a_sign_in() {
 }
 
 #[tokio::test]
+async fn hooks_run_before_and_after_a_sign_in() {
+    let (lab, issuer) = (Lab::new(), OAuthServer::start());
+    let command = |command: &str| json!([{"hooks": [{"type": "command", "command": command}]}]);
+    let ask = r#"echo '{"hookSpecificOutput": {"permissionDecision": "ask"}}'"#;
+    let run = |hooks: serde_json::Value| {
+        let settings = json!({"hooks": hooks}).to_string();
+        lab.scratch.write("home/.claude/settings.json", settings);
+        let project = lab.scratch.write("project/x", "");
+        let layout = trunkline::config::Layout::under(lab.at("home"));
+        lab.ready(protected(&lab, &issuer).discover(layout, project.parent().unwrap()))
+    };
+    // Nobody can be asked.
+    let host = run(json!({"PreToolUse": command(ask)})).await;
+    let refused = host.call(AUTHENTICATE, json!({}), CallOptions::new()).await;
+    assert_eq!(refused.unwrap_err().kind(), CallErrorKind::Refused);
+    assert_eq!(issuer.count("/register"), 0);
+    lab.end(host).await;
+
+    let host = run(json!({"PostToolUse": command("echo seen >&2; exit 2")})).await;
+    let output = host.call(AUTHENTICATE, json!({}), CallOptions::new()).await;
+    assert!(output.unwrap().text().ends_with("[hook] seen"));
+    lab.end(host).await;
+}
+
+#[tokio::test]
 async fn an_agent_or_a_rule_without_the_server_cannot_sign_in_to_it() {
     let (lab, issuer) = (Lab::new(), OAuthServer::start());
     let rules = Rules::default().deny("mcp__s");

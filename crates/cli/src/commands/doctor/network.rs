@@ -33,53 +33,53 @@ pub(super) async fn check(server: &Server, dialer: &Dialer) -> Vec<Step> {
             return vec![Step::failed(StepName::Dns, diagnosis.fix(fix))];
         }
     };
-    let way = Way {
+    let address = ServerAddress {
         subject,
         url,
         target,
     };
     let mut steps = Vec::new();
-    match dialer.proxy_for(&way.target) {
+    match dialer.proxy_for(&address.target) {
         Ok(Some(proxy)) => {
             let message = format!("the proxy {proxy} resolves the name");
             steps.push(Step::skipped(StepName::Dns, message));
         }
-        Ok(None) => match dialer.resolve(&way.target).await {
+        Ok(None) => match dialer.resolve(&address.target).await {
             Ok(addresses) => {
                 let mut shown: Vec<String> = addresses.iter().map(ToString::to_string).collect();
                 shown.truncate(4);
-                let message = format!("{} is {}", way.target.host, shown.join(", "));
+                let message = format!("{} is {}", address.target.host, shown.join(", "));
                 steps.push(Step::ok(StepName::Dns, message));
             }
-            Err(error) => return vec![way.failed(&error)],
+            Err(error) => return vec![address.failed(&error)],
         },
-        Err(error) => return vec![way.failed(&error)],
+        Err(error) => return vec![address.failed(&error)],
     }
     let files = tls_files(transport);
     let is_direct = steps.iter().all(|step| step.status != StepStatus::Skipped);
     // A port that is open and silent is told apart from one that is closed.
-    if way.target.tls && is_direct {
+    if address.target.tls && is_direct {
         let plain = Target {
             tls: false,
-            ..way.target.clone()
+            ..address.target.clone()
         };
         if let Err(error) = dialer.dial_direct(&plain, &TlsFiles::default()).await {
-            steps.push(way.failed(&error));
+            steps.push(address.failed(&error));
             return steps;
         }
     }
     let dialing = async {
         if matches!(transport.kind(), "ws" | "ws-ide") {
-            let stream = dialer.dial_direct(&way.target, &files).await;
+            let stream = dialer.dial_direct(&address.target, &files).await;
             stream.map(drop)
         } else {
-            let stream = dialer.dial(&way.target, &files, Alpn::Http1Or2).await;
+            let stream = dialer.dial(&address.target, &files, Alpn::Http1Or2).await;
             stream.map(drop)
         }
     };
-    let outcome = if way.target.tls && is_direct {
+    let outcome = if address.target.tls && is_direct {
         let silent = DialError::Tls {
-            host: way.target.host.clone(),
+            host: address.target.host.clone(),
             error: "the port is open, and does not answer".to_owned(),
         };
         let outcome = tokio::time::timeout(TLS_TIMEOUT, dialing).await;
@@ -89,17 +89,17 @@ pub(super) async fn check(server: &Server, dialer: &Dialer) -> Vec<Step> {
     };
     let reached = Step::ok(
         StepName::Connect,
-        format!("{} accepts connections", way.target),
+        format!("{} accepts connections", address.target),
     );
     match outcome {
         Ok(()) => {
             steps.push(reached);
-            if way.target.tls {
+            if address.target.tls {
                 steps.push(Step::ok(StepName::Tls, "the certificate is valid"));
             }
         }
         Err(error) => {
-            let step = way.failed(&error);
+            let step = address.failed(&error);
             if step.name == StepName::Tls {
                 steps.push(reached);
             }
@@ -109,14 +109,14 @@ pub(super) async fn check(server: &Server, dialer: &Dialer) -> Vec<Step> {
     steps
 }
 
-/// A server's address.
-struct Way<'a> {
+/// The address of the server to check.
+struct ServerAddress<'a> {
     subject: Subject<'a>,
     url: Url,
     target: Target,
 }
 
-impl Way<'_> {
+impl ServerAddress<'_> {
     fn failed(&self, error: &DialError) -> Step {
         let known_proxy = known_proxy(&self.target);
         let evidence = DialEvidence {

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use trunkline_wire::Json;
@@ -15,6 +16,16 @@ const MAX_DEPTH: usize = 8;
 /// The maximum number of fields. A longer form is not one for people.
 const MAX_FIELDS: usize = 10_000;
 
+/// The most memory for what fields copy from the targets of their references, in bytes. Many
+/// properties can refer to one large definition.
+const MAX_COPIED: usize = 16 << 20;
+
+/// Longer definitions are not kept, in bytes: validation does not use longer schemas.
+const MAX_DEFINITIONS: usize = 256 << 10;
+
+/// The memory of a value without its text, in bytes.
+const VALUE_SIZE: usize = size_of::<Value>();
+
 impl Form {
     /// Reads the properties of an object's schema: a `requestedSchema`, or the input schema of a
     /// tool. A schema without properties is a form without fields.
@@ -22,9 +33,11 @@ impl Form {
         let root = schema.to_value().unwrap_or_else(|_| readable(schema));
         let mut reader = FormReader {
             root: &root,
-            definitions: definitions(&root),
+            definitions: definitions(&root).map(Arc::new),
             fields: Vec::new(),
             places: HashMap::new(),
+            visited: HashSet::new(),
+            copied: 0,
         };
         reader.read_object(&root, 0);
         Self {
@@ -36,15 +49,23 @@ impl Form {
 struct FormReader<'s> {
     root: &'s Value,
     /// The definitions that references may lead to.
-    definitions: Map<String, Value>,
+    definitions: Option<Arc<Map<String, Value>>>,
     fields: Vec<Field>,
     /// The place of each field, by name.
     places: HashMap<String, usize>,
+    /// The objects read so far. References can lead to one again and again, so depth alone is no
+    /// bound.
+    visited: HashSet<*const Value>,
+    /// The bytes that fields copied from the targets of references.
+    copied: usize,
 }
 
 impl<'s> FormReader<'s> {
     fn read_object(&mut self, schema: &'s Value, depth: usize) {
         let schema = resolve(self.root, schema);
+        if !self.visited.insert(std::ptr::from_ref(schema)) {
+            return;
+        }
         let required = schema.get("required").and_then(Value::as_array);
         let required: HashSet<&str> = required
             .into_iter()
@@ -81,10 +102,18 @@ impl<'s> FormReader<'s> {
         }
     }
 
-    fn field(&self, name: &str, schema: &Value, required: bool) -> Field {
-        let value = simplified(self.root, schema);
+    fn field(&mut self, name: &str, schema: &Value, required: bool) -> Field {
+        let value = if self.copied < MAX_COPIED {
+            simplified(self.root, schema)
+        } else {
+            Cow::Borrowed(schema)
+        };
+        if let Cow::Owned(copy) = &value {
+            self.copied += size_of_tree(copy);
+        }
         let text = |member: &str| value.get(member).and_then(Value::as_str);
         let raw = Json::from(schema);
+        let has_references = raw.as_str().contains("\"$ref\"");
         Field {
             name: name.to_owned(),
             title: text("title")
@@ -97,20 +126,24 @@ impl<'s> FormReader<'s> {
                 .filter(|value| !value.is_null())
                 .cloned(),
             kind: FieldKind::from_schema(&value),
-            validator: self.validator(schema, &raw),
+            definitions: self.definitions.clone().filter(|_| has_references),
             schema: raw,
         }
     }
+}
 
-    /// Adds the definitions that the references of a property need.
-    fn validator(&self, schema: &Value, raw: &Json) -> Json {
-        if self.definitions.is_empty() || !raw.as_str().contains("\"$ref\"") {
-            return raw.clone();
+/// Returns the memory of a value, in bytes.
+fn size_of_tree(value: &Value) -> usize {
+    let inner: usize = match value {
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(size_of_tree).sum(),
+        Value::Object(members) => {
+            let member = |(name, value): (&String, &Value)| name.len() + size_of_tree(value);
+            members.iter().map(member).sum()
         }
-        let mut whole = self.definitions.clone();
-        whole.insert("allOf".to_owned(), Value::from(vec![schema.clone()]));
-        Json::from(Value::from(whole))
-    }
+        _ => 0,
+    };
+    VALUE_SIZE + inner
 }
 
 /// Reads a schema of which a part is nested too deeply: that part becomes a JSON field.
@@ -132,10 +165,16 @@ fn readable(schema: &Json) -> Value {
 }
 
 /// Returns the members of a schema in which definitions live.
-fn definitions(root: &Value) -> Map<String, Value> {
+fn definitions(root: &Value) -> Option<Map<String, Value>> {
     let places = ["$defs", "definitions"].into_iter();
     let found = places.filter_map(|place| Some((place.to_owned(), root.get(place)?.clone())));
-    found.collect()
+    let found: Map<String, Value> = found.collect();
+    let found = Value::from(found);
+    let length = Json::from(&found).as_str().len();
+    match found {
+        Value::Object(found) if !found.is_empty() && length <= MAX_DEFINITIONS => Some(found),
+        _ => None,
+    }
 }
 
 /// Resolves a reference within the document. Others are never followed.

@@ -392,3 +392,51 @@ fn ten_thousand_fields_take_no_time() {
     assert_eq!(form.fields.len(), 10_000);
     assert!(begun.elapsed() < std::time::Duration::from_secs(5));
 }
+
+#[test]
+fn references_in_circles_are_read_once() {
+    let again = vec![json!({"$ref": "#"}); 30];
+    let schema = json!({"properties": {"a": {"type": "string"}}, "allOf": again});
+    let begun = std::time::Instant::now();
+    let form = Form::from_schema(&schema.into());
+    assert_eq!(form.fields.len(), 1);
+    assert!(begun.elapsed() < std::time::Duration::from_secs(5));
+}
+
+#[test]
+fn fields_share_the_definitions_of_their_references() {
+    let name = "x".repeat(128 << 10);
+    let properties: serde_json::Map<String, Value> = (0..400)
+        .map(|n| (format!("f{n}"), json!({"$ref": "#/$defs/Big"})))
+        .collect();
+    let schema = json!({
+        "properties": properties,
+        "$defs": {"Big": {"type": "string", "enum": [name, "b"]}},
+    });
+    let form = Form::from_schema(&schema.into());
+    assert_eq!(form.fields.len(), 400);
+    let definitions = |at: usize| form.fields[at].definitions.as_ref().unwrap();
+    assert!(std::sync::Arc::ptr_eq(definitions(0), definitions(399)));
+    // The fields that are too many copies become JSON fields, and are validated all the same.
+    let is_choice = |field: &&Field| matches!(field.kind, FieldKind::Choice { .. });
+    let choices = form.fields.iter().filter(is_choice).count();
+    assert!((100..140).contains(&choices), "{choices}");
+    for field in [&form.fields[0], &form.fields[399]] {
+        assert!(field.check(&json!("b")).is_ok());
+        assert!(field.check(&json!("c")).is_err());
+    }
+}
+
+#[test]
+fn definitions_too_long_for_validation_are_not_kept() {
+    let schema = json!({
+        "properties": {"a": {"$ref": "#/$defs/Big"}},
+        "$defs": {"Big": {"type": "string", "enum": ["x".repeat(1 << 20), "b"]}},
+    });
+    let form = Form::from_schema(&schema.into());
+    let field = &form.fields[0];
+    assert!(field.definitions.is_none());
+    // The kind of the field still knows the options.
+    assert!(field.check(&json!("b")).is_ok());
+    assert!(field.check(&json!("c")).is_err());
+}

@@ -69,7 +69,7 @@ impl Field {
     /// Validates a value. The error is the end of a sentence about the field.
     pub(super) fn validate(&self, value: &Value) -> Result<(), String> {
         self.kind.validate(value)?;
-        if Checks::default().fits(&self.validator, &Json::from(value)) {
+        if Checks::default().fits(&self.validator(), &Json::from(value)) {
             return Ok(());
         }
         if let FieldKind::Text {
@@ -81,6 +81,16 @@ impl Field {
         }
         let schema = self.schema.to_value().unwrap_or_default();
         Err(mismatch(&schema, value))
+    }
+
+    /// Returns the schema with the definitions that its references need.
+    fn validator(&self) -> Json {
+        let (Some(definitions), Ok(schema)) = (&self.definitions, self.schema.to_value()) else {
+            return self.schema.clone();
+        };
+        let mut whole = Map::clone(definitions);
+        whole.insert("allOf".to_owned(), Value::from(vec![schema]));
+        Json::from(Value::from(whole))
     }
 }
 

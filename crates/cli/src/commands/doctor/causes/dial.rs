@@ -136,17 +136,10 @@ fn tls(
             .fix("renew the server's certificate; if it is valid, set this machine's clock"),
         DialError::NotYetValid { .. } => Diagnosis::new("certificate-not-valid-yet", message)
             .fix("set this machine's clock: timedatectl set-ntp true"),
-        DialError::WrongName { names, .. } => {
-            let name = names.iter().find(|name| is_host(name));
-            let url = name.map_or_else(
-                || "URL".to_owned(),
-                |name| {
-                    let mut url = evidence.url.clone();
-                    let _ = url.set_host(Some(name));
-                    quoted(url.as_str())
-                },
-            );
-            let fix = subject.edit(&format!("--url {url}"), "use a name of the certificate");
+        // The message lists the names of the certificate. None of them is suggested: whoever is on
+        // the way may have presented it.
+        DialError::WrongName { .. } => {
+            let fix = subject.edit("--url URL", "correct the \"url\"");
             Diagnosis::new("certificate-name", message).fix(fix)
         }
         DialError::ClientCertificateWanted { .. } | DialError::ClientCertificateRefused { .. } => {
@@ -168,12 +161,6 @@ fn tls(
         }
         _ => Diagnosis::new("tls-failed", message).fix("check that the server uses TLS"),
     }
-}
-
-/// Returns whether a name of a certificate can stand in a URL.
-fn is_host(name: &str) -> bool {
-    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
-    !name.is_empty() && name.chars().all(is_part)
 }
 
 /// Returns a URL with another scheme. Its text is rebuilt, because the type keeps special schemes.
@@ -286,7 +273,7 @@ mod tests {
                 },
                 "tls",
                 "certificate-name",
-                "--url https://other.test/mcp",
+                "trunkline edit s --url URL",
             ),
             (
                 DialError::WrongName {
@@ -319,6 +306,7 @@ mod tests {
             assert_eq!((found_step.text(), found.cause), (step, cause), "{error}");
             let found_fix = found.fix.unwrap();
             assert!(found_fix.contains(fix), "{found_fix}");
+            assert!(!found_fix.contains("other.test"), "{found_fix}");
             assert!(found.repair.is_none(), "{error}");
         }
         let error = lookup("Name or service not known");

@@ -34,7 +34,7 @@ pub(in super::super) fn missing(subject: &Subject, missing: &Missing) -> Diagnos
     let cause = "program-not-found";
     if let Some(rest) = command.strip_prefix('~') {
         let message = format!("\"{command}\" does not exist: only a shell expands \"~\"");
-        let path = format!("\"$HOME{rest}\"");
+        let path = format!("\"$HOME\"{}", quoted(rest));
         let fix = subject.edit(
             &format!("--command {path}"),
             "write the full path of \"command\"",
@@ -306,7 +306,14 @@ mod tests {
                 None,
                 None,
                 "program-not-found",
-                "trunkline edit s --command \"$HOME/x\"",
+                "trunkline edit s --command \"$HOME\"/x",
+            ),
+            (
+                "~/$(x)",
+                None,
+                None,
+                "program-not-found",
+                "trunkline edit s --command \"$HOME\"'/$(x)'",
             ),
             (
                 "npx -y pkg",
