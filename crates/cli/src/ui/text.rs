@@ -112,16 +112,6 @@ pub(super) fn wrap(text: &str, room: usize) -> Vec<String> {
     rows
 }
 
-/// Quotes a word for a shell.
-pub(super) fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/@=,+%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', "'\\''"))
-    }
-}
-
 /// Formats a duration for people: `38ms`, `4.2s`, `3m 5s`.
 pub(super) fn duration(time: std::time::Duration) -> String {
     let millis = time.as_millis();

@@ -133,6 +133,7 @@ impl FormScreen {
             server: self.server.clone(),
             subject: self.subject.clone(),
             arguments: self.form.draft(),
+            secrets: self.form.secrets(),
         }
     }
 }

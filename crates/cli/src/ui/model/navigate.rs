@@ -254,6 +254,7 @@ pub(super) fn open_item(model: &mut Model, item: &Item) -> Vec<Effect> {
                     server,
                     subject: Subject::Resource(resource.uri.clone()),
                     arguments: serde_json::Map::new(),
+                    secrets: Vec::new(),
                 };
                 return start(model, request);
             }
@@ -265,6 +266,7 @@ pub(super) fn open_item(model: &mut Model, item: &Item) -> Vec<Effect> {
                     server,
                     subject: Subject::Prompt(prompt.name.clone()),
                     arguments: serde_json::Map::new(),
+                    secrets: Vec::new(),
                 };
                 return start(model, request);
             }
