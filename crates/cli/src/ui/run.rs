@@ -36,6 +36,8 @@ pub(super) trait Surface {
     fn suspend(&mut self) -> io::Result<()>;
     /// Takes the terminal again after somebody else stopped us.
     fn resume(&mut self) -> io::Result<()>;
+    /// The loop waits, until this moment at the latest.
+    fn waits(&mut self, _until: Option<Instant>) {}
     /// A key of this age has been answered by a frame.
     fn answered(&mut self, _after: Duration) {}
 }
@@ -104,6 +106,7 @@ pub(super) async fn run<S: Surface>(
     let mut signals = Signals::new();
     loop {
         let wake = state.next_wake();
+        state.surface.waits(wake);
         let wait = async {
             match wake {
                 Some(at) => tokio::time::sleep_until(at.into()).await,
@@ -225,15 +228,15 @@ impl<S: Surface> Loop<'_, S> {
     }
 
     fn take_feed(&mut self, feed: &Feed) -> io::Result<()> {
-        let news = feed.take();
+        let batch = feed.take();
         let was_dirty = self.dirty;
         let tab = match self.model.screens.last() {
             Some(Screen::Detail(detail)) => Some(detail.tab),
             _ => None,
         };
-        let has_logs = !news.logs.is_empty();
-        self.handle(Msg::Messages(news.messages, news.lost))?;
-        self.handle(Msg::Logs(news.logs))?;
+        let has_logs = !batch.logs.is_empty();
+        self.handle(Msg::Messages(batch.messages, batch.lost))?;
+        self.handle(Msg::Logs(batch.logs))?;
         self.stale_detail |= has_logs;
         // A frame is drawn only if these are on the screen.
         let is_shown = match tab {

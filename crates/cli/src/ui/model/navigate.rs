@@ -213,6 +213,7 @@ pub(super) fn push_detail(model: &mut Model, key: Key, tab: Tab) {
         prompts: Cursor::default(),
         log: LogView::default(),
         protocol: ProtocolView::default(),
+        preview: std::cell::RefCell::default(),
     })));
 }
 

@@ -55,8 +55,12 @@ pub(super) fn draw_screen(model: &Model, screen: &FormScreen, frame: &mut Frame,
         height: inner.height.saturating_sub(skip),
         ..inner
     };
-    let has_cursor = model.front().is_none() && model.overlay.is_none();
-    draw(&screen.form, true, has_cursor, frame, fields);
+    let focus = if model.front().is_none() && model.overlay.is_none() {
+        Focus::Cursor
+    } else {
+        Focus::Marked
+    };
+    draw(&screen.form, focus, frame, fields);
 }
 
 /// Returns the rows that a form needs.
@@ -64,14 +68,20 @@ pub(super) fn height(form: &FormState) -> usize {
     form.len() + EXPLANATION
 }
 
-/// Draws a form. `is_active` marks the current field, `has_cursor` shows the cursor in it.
-pub(super) fn draw(
-    form: &FormState,
-    is_active: bool,
-    has_cursor: bool,
-    frame: &mut Frame,
-    area: Rect,
-) {
+/// Whether a form takes keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Focus {
+    /// Something else takes them.
+    None,
+    /// The current field is marked, but keys do not count now.
+    Marked,
+    /// The current field has the cursor.
+    Cursor,
+}
+
+/// Draws a form.
+pub(super) fn draw(form: &FormState, focus: Focus, frame: &mut Frame, area: Rect) {
+    let (is_active, has_cursor) = (focus != Focus::None, focus == Focus::Cursor);
     if let Some(raw) = &form.raw {
         return draw_raw(form, raw, has_cursor, frame, area);
     }
