@@ -1,5 +1,6 @@
 //! Parses the arguments of a call into one JSON object (UI-3).
 
+use std::fmt::Write as _;
 use std::io::Read;
 
 use serde_json::{Map, Value};
@@ -138,11 +139,24 @@ fn read_file(key: &str, path: &str) -> Result<String, String> {
     Ok(text)
 }
 
-/// Returns an argument as it is written on a command line.
+/// Returns an argument as it is written on a command line. A key that would be read as something
+/// else, such as an option, becomes a JSON object; control characters are escaped.
 pub(crate) fn to_word(key: &str, value: &Value) -> String {
+    let is_ambiguous = key.is_empty()
+        || key.starts_with('-')
+        || key.trim_start().starts_with('{')
+        || key.contains('=')
+        || key.ends_with(':')
+        || key.chars().any(steers);
+    if is_ambiguous {
+        let members = Map::from_iter([(key.to_owned(), value.clone())]);
+        return quoted(&to_json_text(&Value::Object(members)));
+    }
     let (between, text) = match value {
-        Value::String(text) if !text.starts_with('@') => ("=", text.clone()),
-        value => (":=", value.to_string()),
+        Value::String(text) if !text.starts_with('@') && !text.chars().any(steers) => {
+            ("=", text.clone())
+        }
+        value => (":=", to_json_text(value)),
     };
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
     if key.chars().all(is_plain) {
@@ -150,6 +164,27 @@ pub(crate) fn to_word(key: &str, value: &Value) -> String {
         return format!("{key}{between}{text}");
     }
     quoted(&format!("{key}{between}{text}"))
+}
+
+/// Returns whether a character could steer the terminal that a word is pasted into.
+fn steers(c: char) -> bool {
+    c.is_control() || trunkline::text::is_harmful(c)
+}
+
+/// Formats JSON with all such characters escaped. They can only be within strings.
+fn to_json_text(value: &Value) -> String {
+    let mut text = String::new();
+    for c in value.to_string().chars() {
+        if steers(c) {
+            let mut units = [0; 2];
+            for unit in c.encode_utf16(&mut units) {
+                let _ = write!(text, "\\u{unit:04x}");
+            }
+        } else {
+            text.push(c);
+        }
+    }
+    text
 }
 
 /// Returns the arguments that a tool's schema does not declare, although it declares others:
@@ -330,6 +365,13 @@ mod tests {
             ("a", json!(3), "a:=3"),
             ("a", json!({"x": "it's"}), r#"a:='{"x":"it'\''s"}'"#),
             ("a b", json!(true), "'a b:=true'"),
+            ("a", json!("-b"), "a=-b"),
+            ("--raw", json!("b"), r#"'{"--raw":"b"}'"#),
+            ("a=b", json!(1), r#"'{"a=b":1}'"#),
+            ("a:", json!(1), r#"'{"a:":1}'"#),
+            ("{", json!(1), r#"'{"{":1}'"#),
+            ("a", json!("b\n\u{202e}c"), r#"a:='"b\n\u202ec"'"#),
+            ("\u{1b}", json!(1), r#"'{"\u001b":1}'"#),
         ] {
             assert_eq!(to_word(key, &value), word);
         }

@@ -18,7 +18,7 @@ const XAA_HINT: &str =
 
 /// Returns why a server does not run, with a hint; `None` if it runs or is only disabled.
 pub(crate) fn reason(server: &Server) -> Option<(String, Option<String>)> {
-    let name = quoted(&server.entry.name);
+    let name = last_word(&server.entry.name);
     match &server.status {
         EntryStatus::Active | EntryStatus::Disabled => None,
         EntryStatus::PendingApproval { before: None } => Some((
@@ -187,7 +187,7 @@ pub(crate) fn state_hint(server: &ServerStatus) -> Option<String> {
 
 /// Returns the hint to find out why a server fails.
 pub(crate) fn doctor_hint(name: &str) -> String {
-    format!("find the cause with `trunkline doctor {}`", quoted(name))
+    format!("find the cause with `trunkline doctor {}`", last_word(name))
 }
 
 /// Returns the hint for a server that the user does not sign in to.
@@ -199,7 +199,7 @@ fn machine_hint(name: &str, oauth: &OAuthEntry) -> Option<String> {
                 Some(_) => "\"privateKeyFile\"",
                 None => "client secret",
             };
-            let name = quoted(name);
+            let name = last_word(name);
             Some(format!(
                 "check its \"clientId\" with `trunkline get {name}`, and its {key}"
             ))
@@ -210,15 +210,21 @@ fn machine_hint(name: &str, oauth: &OAuthEntry) -> Option<String> {
 
 /// Returns the hint to sign in to a server.
 pub(crate) fn login_hint(name: &str) -> String {
-    format!("sign in with `trunkline login {}`", quoted(name))
+    format!("sign in with `trunkline login {}`", last_word(name))
 }
 
 /// Returns the hint to enable a server.
 pub(crate) fn enable_hint(name: &str) -> String {
-    format!("enable it with `trunkline enable {}`", quoted(name))
+    format!("enable it with `trunkline enable {}`", last_word(name))
 }
 
-/// Quotes a name for a shell.
+/// Quotes a name as the last words of a command: a name such as `--all` is no option.
+pub(crate) fn last_word(name: &str) -> String {
+    let separator = if name.starts_with('-') { "-- " } else { "" };
+    format!("{separator}{}", quoted(name))
+}
+
+/// Quotes a word for a shell.
 pub(crate) fn quoted(name: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/@".contains(c);
     if !name.is_empty() && name.chars().all(plain) {
@@ -231,6 +237,14 @@ pub(crate) fn quoted(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_in_a_hint_is_no_option() {
+        for (name, expected) in [("a", "login a`"), ("--url=x", "login -- '--url=x'`")] {
+            let hint = login_hint(name);
+            assert!(hint.ends_with(expected), "{hint}");
+        }
+    }
 
     #[test]
     fn only_hashes_of_secrets_are_masked() {

@@ -120,7 +120,7 @@ pub(super) struct Server {
     pub(super) status: Status,
     /// Why it is not connected, in one line, escaped; empty if it is.
     pub(super) cause: String,
-    /// The last line of its stderr, if that explains the failure; escaped.
+    /// The line of its stderr that best explains the last failure; escaped.
     pub(super) said: String,
     pub(super) offers: Arc<Offers>,
     /// Whether the user can sign in to it.

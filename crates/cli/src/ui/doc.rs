@@ -93,11 +93,20 @@ pub(super) struct Row {
 
 type Wrapped = Rc<Vec<Row>>;
 
+/// The rows for a width.
+#[derive(Debug)]
+struct Layout {
+    width: usize,
+    rows: Wrapped,
+    /// Whether rows are missing at the end.
+    is_cut: bool,
+}
+
 /// A document with its scroll position. Wrapping is cached by width.
 #[derive(Debug, Default)]
 pub(super) struct Doc {
     lines: Vec<DocLine>,
-    wrapped: RefCell<Option<(usize, Wrapped)>>,
+    wrapped: RefCell<Option<Layout>>,
     top: Cell<usize>,
     /// The largest useful scroll position, as last drawn.
     bottom: Cell<usize>,
@@ -136,11 +145,12 @@ impl Doc {
     /// Returns all rows for a width.
     pub(super) fn rows(&self, width: usize) -> Wrapped {
         let mut cache = self.wrapped.borrow_mut();
-        if let Some((of, rows)) = &*cache
-            && *of == width
+        if let Some(layout) = &*cache
+            && layout.width == width
         {
-            return Rc::clone(rows);
+            return Rc::clone(&layout.rows);
         }
+        let mut is_cut = false;
         let mut rows = Vec::with_capacity(self.lines.len());
         for line in &self.lines {
             let indented = !line.label.is_empty();
@@ -157,11 +167,23 @@ impl Doc {
             }
             if rows.len() > MAX_ROWS {
                 rows.truncate(MAX_ROWS);
+                rows.push(Row {
+                    label: "",
+                    indented: false,
+                    text: "… cut: too long to be shown in full".to_owned(),
+                    tone: Tone::Warn,
+                    origin: Origin::Own,
+                });
+                is_cut = true;
                 break;
             }
         }
         let rows = Rc::new(rows);
-        *cache = Some((width, Rc::clone(&rows)));
+        *cache = Some(Layout {
+            width,
+            rows: Rc::clone(&rows),
+            is_cut,
+        });
         rows
     }
 
@@ -171,7 +193,7 @@ impl Doc {
         self.bottom.set(bottom);
         self.page.set(height);
         self.top.set(self.top.get().min(bottom));
-        if self.top.get() == bottom {
+        if self.top.get() == bottom && !self.is_cut() {
             self.seen_end.set(true);
         }
         self.top.get()
@@ -192,6 +214,12 @@ impl Doc {
 
     pub(super) fn to_end(&self) {
         self.top.set(self.bottom.get());
+    }
+
+    /// Returns whether the end cannot be shown, because the document is too long.
+    pub(super) fn is_cut(&self) -> bool {
+        let layout = self.wrapped.borrow();
+        layout.as_ref().is_some_and(|layout| layout.is_cut)
     }
 
     pub(super) fn has_seen_end(&self) -> bool {
@@ -229,6 +257,21 @@ mod tests {
         assert!(doc.has_seen_end());
         doc.scroll(-5);
         assert_eq!(doc.window(3, 2), 0);
+    }
+
+    #[test]
+    fn the_end_of_a_document_that_is_cut_is_never_seen() {
+        let doc = Doc::new(vec![DocLine::own("x"); MAX_ROWS + 1]);
+        let rows = doc.rows(20);
+        assert!(rows.last().unwrap().text.starts_with("… cut"));
+        doc.window(rows.len(), 10);
+        doc.to_end();
+        doc.window(rows.len(), 10);
+        assert!(!doc.has_seen_end());
+        let whole = Doc::new(vec![DocLine::own("x"); MAX_ROWS]);
+        let rows = whole.rows(20);
+        whole.window(rows.len(), rows.len());
+        assert!(whole.has_seen_end());
     }
 
     #[test]

@@ -15,9 +15,9 @@ use trunkline_config::{Editor, EntryStatus, Layout};
 use url::Url;
 
 use super::asker::Asker;
+use super::command;
 use super::making::make;
 use super::msg::{Effect, Msg, Request};
-use super::text;
 use crate::browser;
 use crate::commands::demo;
 use crate::output::{inline, name};
@@ -93,7 +93,7 @@ impl Effects {
                 let done = "the demo servers run inside this program".to_owned();
                 let _ = self.inbox.send(Msg::ActionDone(task, Ok(done)));
             }
-            Effect::Copy(_)
+            Effect::Copy { .. }
             | Effect::Mouse(_)
             | Effect::Redraw
             | Effect::Suspend
@@ -128,11 +128,8 @@ impl Effects {
                         ("disabled", "disable")
                     };
                     let file = inline(&written.file.display().to_string());
-                    let shown = text::quoted(&server);
-                    Ok(format!(
-                        "{done} {} in {file}   = trunkline {word} {shown}",
-                        name(&server)
-                    ))
+                    let equal = command::equal(command::about("trunkline", word, &server));
+                    Ok(format!("{done} {} in {file}{equal}", name(&server)))
                 }
                 Ok(Err(error)) => Err(inline(&error.to_string())),
                 Err(error) => Err(inline(&error.to_string())),

@@ -36,8 +36,8 @@ pub(super) struct Feed {
     wake: Arc<Notify>,
 }
 
-/// What has arrived since the last look.
-pub(super) struct News {
+/// The messages and log lines that have arrived since the last one.
+pub(super) struct Batch {
     pub(super) messages: Vec<RawMessage>,
     pub(super) lost: u64,
     pub(super) logs: Vec<LogLine>,
@@ -88,10 +88,10 @@ impl Feed {
     }
 
     /// Takes all that has arrived.
-    pub(super) fn take(&self) -> News {
+    pub(super) fn take(&self) -> Batch {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         queue.bytes = 0;
-        News {
+        Batch {
             messages: std::mem::take(&mut queue.messages).into(),
             lost: std::mem::take(&mut queue.lost),
             logs: std::mem::take(&mut queue.logs).into(),

@@ -23,6 +23,7 @@ pub(super) async fn make(
         server,
         subject,
         arguments,
+        secrets: _,
     } = request;
     let progress = {
         let inbox = inbox.clone();

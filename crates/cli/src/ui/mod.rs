@@ -35,6 +35,7 @@ use crate::args::ConfigArgs;
 use crate::exit::Exit;
 use crate::output;
 use crate::session;
+use crate::standing::quoted;
 use asker::Asker;
 use effects::Effects;
 use feed::Feed;
@@ -147,13 +148,13 @@ fn place(cwd: &Path) -> String {
 fn program(config: &ConfigArgs) -> String {
     let mut words = vec!["trunkline".to_owned()];
     for source in &config.mcp_config {
-        words.push(format!("--mcp-config {}", text::quoted(source)));
+        words.push(format!("--mcp-config {}", quoted(source)));
     }
     if config.strict_mcp_config {
         words.push("--strict-mcp-config".to_owned());
     }
     for dir in &config.plugin_dir {
-        let dir = text::quoted(&dir.display().to_string());
+        let dir = quoted(&dir.display().to_string());
         words.push(format!("--plugin-dir {dir}"));
     }
     words.join(" ")

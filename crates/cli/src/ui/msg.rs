@@ -134,6 +134,8 @@ pub(super) struct Request {
     pub(super) server: String,
     pub(super) subject: Subject,
     pub(super) arguments: Map<String, Value>,
+    /// The names of the arguments that are not shown.
+    pub(super) secrets: Vec<String>,
 }
 
 /// Work outside the model.
@@ -155,7 +157,12 @@ pub(super) enum Effect {
     ReadLog(String),
     Save(u64, String),
     Demo(u64),
-    Copy(String),
+    /// Copies a text; the notice says what was copied.
+    Copy {
+        task: u64,
+        text: String,
+        notice: String,
+    },
     Mouse(bool),
     Redraw,
     Suspend,

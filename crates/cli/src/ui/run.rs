@@ -1,4 +1,4 @@
-//! The event loop: the only place of the interface with IO. It takes all messages that have
+//! The event loop: it runs the effects of the model and owns the terminal. It takes all messages that have
 //! arrived, draws at most once a frame and only if something changed, and sleeps otherwise.
 
 use std::io;
@@ -15,6 +15,7 @@ use super::model::{Model, Screen, Tab, update};
 use super::msg::{Effect, Msg};
 use super::overview;
 use super::snapshot::Reader;
+use super::terminal::LEFT;
 use crate::exit::Exit;
 
 /// The time between two frames: 60 a second.
@@ -26,7 +27,8 @@ const REREAD: Duration = Duration::from_millis(250);
 /// Something to draw on.
 pub(super) trait Surface {
     fn draw(&mut self, model: &Model) -> io::Result<()>;
-    fn copy(&mut self, text: &str) -> io::Result<()>;
+    /// Copies a text; returns whether the terminal takes one of this length.
+    fn copy(&mut self, text: &str) -> io::Result<bool>;
     fn set_mouse(&mut self, on: bool) -> io::Result<()>;
     /// Draws everything anew with the next frame.
     fn redraw(&mut self) -> io::Result<()>;
@@ -34,6 +36,8 @@ pub(super) trait Surface {
     fn suspend(&mut self) -> io::Result<()>;
     /// Takes the terminal again after somebody else stopped us.
     fn resume(&mut self) -> io::Result<()>;
+    /// The loop waits, until this moment at the latest.
+    fn waits(&mut self, _until: Option<Instant>) {}
     /// A key of this age has been answered by a frame.
     fn answered(&mut self, _after: Duration) {}
 }
@@ -102,6 +106,7 @@ pub(super) async fn run<S: Surface>(
     let mut signals = Signals::new();
     loop {
         let wake = state.next_wake();
+        state.surface.waits(wake);
         let wait = async {
             match wake {
                 Some(at) => tokio::time::sleep_until(at.into()).await,
@@ -116,6 +121,8 @@ pub(super) async fn run<S: Surface>(
                 Signal::Continue if std::mem::take(&mut state.has_stopped) => {}
                 Signal::Continue => state.resume()?,
             },
+            // A panic of a task has given the terminal back, and we go on.
+            () = LEFT.notified() => state.resume()?,
             input = sources.input.recv() => match input {
                 Some(input) => state.input(input)?,
                 // The terminal is gone.
@@ -181,7 +188,14 @@ impl<S: Surface> Loop<'_, S> {
         for effect in effects {
             match effect {
                 Effect::Quit => self.ended = true,
-                Effect::Copy(text) => self.surface.copy(&text)?,
+                Effect::Copy { task, text, notice } => {
+                    let outcome = if self.surface.copy(&text)? {
+                        Ok(notice)
+                    } else {
+                        Err("not copied: it is too long for the terminal".to_owned())
+                    };
+                    self.handle(Msg::ActionDone(task, outcome))?;
+                }
                 Effect::Mouse(on) => self.surface.set_mouse(on)?,
                 Effect::Redraw => self.surface.redraw()?,
                 Effect::Suspend => self.suspend()?,
@@ -200,6 +214,9 @@ impl<S: Surface> Loop<'_, S> {
 
     fn resume(&mut self) -> io::Result<()> {
         self.surface.resume()?;
+        if self.model.mouse {
+            self.surface.set_mouse(true)?;
+        }
         self.dirty = true;
         Ok(())
     }
@@ -211,15 +228,15 @@ impl<S: Surface> Loop<'_, S> {
     }
 
     fn take_feed(&mut self, feed: &Feed) -> io::Result<()> {
-        let news = feed.take();
+        let batch = feed.take();
         let was_dirty = self.dirty;
         let tab = match self.model.screens.last() {
             Some(Screen::Detail(detail)) => Some(detail.tab),
             _ => None,
         };
-        let has_logs = !news.logs.is_empty();
-        self.handle(Msg::Messages(news.messages, news.lost))?;
-        self.handle(Msg::Logs(news.logs))?;
+        let has_logs = !batch.logs.is_empty();
+        self.handle(Msg::Messages(batch.messages, batch.lost))?;
+        self.handle(Msg::Logs(batch.logs))?;
         self.stale_detail |= has_logs;
         // A frame is drawn only if these are on the screen.
         let is_shown = match tab {

@@ -15,6 +15,9 @@ use super::data::{
 use crate::output::inline;
 use crate::standing;
 
+/// The longest description that is kept, in characters.
+const MAX_ABOUT: usize = 16_000;
+
 /// Reads snapshots. Lists are copied only when the catalog has changed.
 #[derive(Default)]
 pub(super) struct Reader {
@@ -143,14 +146,29 @@ fn connection(running: &ServerStatus) -> (Status, String) {
     }
 }
 
-/// Returns the last words of a server that has failed.
+/// Returns the line of its stderr that best explains why a server has failed.
 fn said(running: &ServerStatus) -> String {
-    let State::Failed(failure) = &running.state else {
-        return String::new();
+    let failure = match &running.state {
+        State::Failed(failure) => Some(failure),
+        State::Pending { last_failure, .. } => last_failure.as_ref(),
+        _ => None,
     };
-    let mut lines = failure.stderr.iter().rev();
-    let last = lines.find(|line| !line.trim().is_empty());
-    last.map(|line| inline(line)).unwrap_or_default()
+    let line = failure.and_then(|failure| telling_line(&failure.stderr));
+    line.map(inline).unwrap_or_default()
+}
+
+/// Returns the last line that names an error, otherwise the last one.
+fn telling_line(stderr: &[String]) -> Option<&str> {
+    let lines = || {
+        let lines = stderr.iter().rev().map(|line| line.trim());
+        lines.filter(|line| !line.is_empty())
+    };
+    let names_error = |line: &&str| {
+        let lowercase = line.to_lowercase();
+        // `at Error.from (…)` is a frame of a stack.
+        !lowercase.starts_with("at ") && lowercase.contains("error")
+    };
+    lines().find(names_error).or_else(|| lines().next())
 }
 
 /// Returns why a configured server has no connection.
@@ -203,7 +221,11 @@ fn invalid(set: &ServerSet) -> Vec<Server> {
 }
 
 fn read_offers(catalog: &Catalog) -> Offers {
-    let about = |raw: &trunkline::Json| raw.field::<String>("description").unwrap_or_default();
+    let bounded = |text: &str| text.chars().take(MAX_ABOUT).collect::<String>();
+    let about = |raw: &trunkline::Json| {
+        let about = raw.field::<String>("description");
+        about.map(|about| bounded(&about)).unwrap_or_default()
+    };
     let resources = catalog.resources.iter().map(|resource| ResourceItem {
         uri: resource.uri.to_string(),
         name: resource.name.to_string(),
@@ -218,7 +240,11 @@ fn read_offers(catalog: &Catalog) -> Offers {
     });
     let prompts = catalog.prompts.iter().map(|prompt| PromptItem {
         name: prompt.name.to_string(),
-        about: prompt.description.as_deref().unwrap_or_default().to_owned(),
+        about: prompt
+            .description
+            .as_deref()
+            .map(bounded)
+            .unwrap_or_default(),
         parameters: prompt
             .arguments()
             .unwrap_or_default()
@@ -235,5 +261,29 @@ fn read_offers(catalog: &Catalog) -> Offers {
         resources: resources.chain(templates).collect(),
         prompts: prompts.collect(),
         cached: catalog.cached,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_that_names_an_error_explains_a_failure() {
+        for (stderr, expected) in [
+            (
+                &["starting", "error: KEY is not set", "bye", ""][..],
+                Some("error: KEY is not set"),
+            ),
+            (
+                &["TypeError: no", "    at Error.new (a.js:1)", "Node.js v22"],
+                Some("TypeError: no"),
+            ),
+            (&["starting", "KEY is not set", " "], Some("KEY is not set")),
+            (&[], None),
+        ] {
+            let stderr: Vec<String> = stderr.iter().map(|line| (*line).to_owned()).collect();
+            assert_eq!(telling_line(&stderr), expected);
+        }
     }
 }

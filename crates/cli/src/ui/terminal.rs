@@ -17,6 +17,7 @@ use crossterm::{cursor, execute, queue, style};
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::layout::Rect;
+use tokio::sync::Notify;
 
 use super::model::Model;
 use super::run::Surface;
@@ -24,6 +25,10 @@ use super::view::{self, Theme};
 
 /// Whether the terminal is in our modes.
 static ENTERED: AtomicBool = AtomicBool::new(false);
+
+/// Notified when a panic has given the terminal back. If the panic was that of a task, tokio has
+/// caught it, and the loop must take the terminal again.
+pub(super) static LEFT: Notify = Notify::const_new();
 
 /// Whether the mouse is captured, to be undone with the rest.
 static MOUSE: AtomicBool = AtomicBool::new(false);
@@ -46,6 +51,7 @@ impl Modes {
             std::panic::set_hook(Box::new(move |panic| {
                 leave();
                 previous(panic);
+                LEFT.notify_one();
             }));
         });
         enter()?;
@@ -146,15 +152,16 @@ impl Surface for Tui {
         execute!(self.terminal.backend_mut(), EndSynchronizedUpdate)
     }
 
-    fn copy(&mut self, text: &str) -> io::Result<()> {
+    fn copy(&mut self, text: &str) -> io::Result<bool> {
         if text.len() > MAX_COPIED {
-            return Ok(());
+            return Ok(false);
         }
         // OSC 52: the terminal puts it on the user's clipboard, also over SSH.
         let encoded = base64::engine::general_purpose::STANDARD.encode(text);
         let out = self.terminal.backend_mut();
         write!(out, "\x1b]52;c;{encoded}\x07")?;
-        out.flush()
+        out.flush()?;
+        Ok(true)
     }
 
     fn set_mouse(&mut self, on: bool) -> io::Result<()> {

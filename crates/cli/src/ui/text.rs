@@ -76,23 +76,24 @@ pub(super) fn cell(text: &str, room: usize) -> String {
 /// Wraps a line at spaces, or anywhere in a word that is too long.
 pub(super) fn wrap(text: &str, room: usize) -> Vec<String> {
     let room = room.max(4);
-    if text.width() <= room {
-        return vec![text.to_owned()];
-    }
     let mut rows = Vec::new();
     let mut rest = text;
-    while rest.width() > room {
-        let (mut used, mut space, mut end) = (0, None, rest.len());
+    loop {
+        // Only the prefix that fills the row is measured: a text may be very long.
+        let (mut used, mut space, mut end) = (0, None, None);
         for (at, c) in rest.char_indices() {
             used += c.width().unwrap_or(0);
             if used > room {
-                end = at;
+                end = Some(at);
                 break;
             }
             if c == ' ' && at > 0 {
                 space = Some(at);
             }
         }
+        let Some(end) = end else {
+            break;
+        };
         // A break that leaves most of the row empty helps nobody.
         let at = space
             .filter(|at| *at * 3 > end || rest[end..].starts_with(' '))
@@ -106,20 +107,10 @@ pub(super) fn wrap(text: &str, room: usize) -> Vec<String> {
         rows.push(rest[..at].trim_end().to_owned());
         rest = rest[at..].trim_start_matches(' ');
     }
-    if !rest.is_empty() {
+    if !rest.is_empty() || rows.is_empty() {
         rows.push(rest.to_owned());
     }
     rows
-}
-
-/// Quotes a word for a shell.
-pub(super) fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/@=,+%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', "'\\''"))
-    }
 }
 
 /// Formats a duration for people: `38ms`, `4.2s`, `3m 5s`.
@@ -187,5 +178,7 @@ mod tests {
         ] {
             assert_eq!(wrap(text, room), expected, "{text}");
         }
+        // Quadratic work would take minutes.
+        assert_eq!(wrap(&"x".repeat(4_000_000), 40).len(), 100_000);
     }
 }

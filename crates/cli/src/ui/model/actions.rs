@@ -164,11 +164,8 @@ fn reconnect(model: &mut Model) -> Vec<Effect> {
     let Some(server) = model.server().map(|server| server.name().to_owned()) else {
         return Vec::new();
     };
-    let equal = command::about(&model.program, "get", &server);
-    model.notify(
-        format!("reconnecting {}   = {equal}", name(&server)),
-        Tone::Dim,
-    );
+    let equal = command::equal(command::about(&model.program, "get", &server));
+    model.notify(format!("reconnecting {}{equal}", name(&server)), Tone::Dim);
     vec![Effect::Reconnect(model.task(), vec![server])]
 }
 
@@ -199,7 +196,7 @@ fn login(model: &mut Model) -> Vec<Effect> {
     };
     let task = model.task();
     let mut dialog = Dialog::login(task, &server);
-    dialog.command = Some(command::about(&model.program, "login", &server));
+    dialog.command = command::about(&model.program, "login", &server);
     model.dialog = Some(dialog);
     vec![Effect::Login(task, server)]
 }
@@ -214,7 +211,7 @@ fn logout(model: &mut Model) {
     )];
     let title = format!("Sign out of {}?", name(&server));
     let mut dialog = Dialog::confirm(title, lines, effect);
-    dialog.command = Some(command::about(&model.program, "logout", &server));
+    dialog.command = command::about(&model.program, "logout", &server);
     model.dialog = Some(dialog);
 }
 
@@ -223,7 +220,6 @@ fn review(model: &mut Model) {
         return;
     };
     let mut dialog = Dialog::approval(server);
-    let equal = command::about(&model.program, "approve", &server.entry.name);
-    dialog.command = Some(equal);
+    dialog.command = command::about(&model.program, "approve", &server.entry.name);
     model.dialog = Some(dialog);
 }

@@ -23,7 +23,7 @@ pub(in crate::ui) struct Call {
     pub(in crate::ui) id: u64,
     pub(in crate::ui) request: Request,
     /// The command line that does the same.
-    pub(in crate::ui) command: String,
+    pub(in crate::ui) command: Option<String>,
     pub(in crate::ui) started: Instant,
     /// The time of day when it started.
     pub(in crate::ui) clock: String,

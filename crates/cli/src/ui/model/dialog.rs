@@ -9,6 +9,7 @@ mod tests;
 use std::time::{Duration, Instant};
 
 use crossterm::event::{KeyCode, KeyEvent};
+use trunkline::auth::BrowserUrl;
 use trunkline::elicit::ElicitAnswer;
 use trunkline::permission::PermissionAnswer;
 use trunkline_config::{EntryStatus, Server as ConfiguredServer};
@@ -80,6 +81,8 @@ pub(in crate::ui) enum Kind {
         url: String,
         /// Whether to answer when the user has finished there, or when the page is open.
         repeats_call: bool,
+        /// The effect that is opening the page.
+        opening: Option<u64>,
     },
     Permission {
         id: u64,
@@ -186,6 +189,7 @@ impl Dialog {
                         id,
                         url,
                         repeats_call,
+                        opening: None,
                     },
                 )
             }
@@ -265,6 +269,11 @@ impl Dialog {
         Self::new(title, lines, &[Choice::Close, Choice::Confirm], kind)
     }
 
+    /// Returns whether this effect opens the page of the dialog.
+    pub(in crate::ui) fn is_opened_by(&self, task: u64) -> bool {
+        matches!(self.kind, Kind::Page { opening: Some(opening), .. } if opening == task)
+    }
+
     /// Waits at the page's dialog until the user says that the visit is over (ELI-3). The page can be
     /// opened again meanwhile.
     pub(in crate::ui) fn wait_for_visit(&mut self) {
@@ -302,7 +311,11 @@ impl Dialog {
     /// Returns why a button cannot be pressed yet.
     pub(in crate::ui) fn obstacle(&self, choice: Choice) -> Option<&'static str> {
         let needs_end = matches!(choice, Choice::Approve | Choice::Once | Choice::Always);
-        (needs_end && !self.doc.has_seen_end()).then_some("scroll to the end first")
+        match (needs_end, self.doc.has_seen_end(), self.doc.is_cut()) {
+            (false, ..) | (_, true, _) => None,
+            (true, false, true) => Some("too long to be shown in full"),
+            (true, false, false) => Some("scroll to the end first"),
+        }
     }
 
     pub(in crate::ui) fn key(&mut self, key: &KeyEvent, now: Instant) -> Pressed {
@@ -377,7 +390,8 @@ pub(in crate::ui) fn answer(dialog: &mut Dialog, choice: Choice) -> Option<Answe
     }
 }
 
-/// Returns the host of a URL in full, and whether a browser may open it: only http and https.
+/// Returns the host of a URL in full, and whether a browser may open it: https, and http on this
+/// machine.
 fn host_of(url: &str) -> (String, bool) {
     let Ok(parsed) = Url::parse(url) else {
         return ("not a URL; it cannot be opened".to_owned(), false);
@@ -392,10 +406,17 @@ fn host_of(url: &str) -> (String, bool) {
     if let Some(port) = parsed.port() {
         shown = format!("{shown}:{port}");
     }
-    if scheme == "http" {
+    let usable = BrowserUrl::new(&parsed).is_ok();
+    if !parsed.username().is_empty() || parsed.password().is_some() {
+        shown.push_str("  (has a user name or a password; it is not opened)");
+    } else if scheme == "http" && usable {
         shown.push_str("  (not encrypted)");
+    } else if scheme == "http" {
+        shown.push_str("  (not encrypted; it is not opened)");
+    } else if !usable {
+        shown.push_str("  (it is not opened)");
     }
-    (shown, !host.is_empty())
+    (shown, usable)
 }
 
 /// Describes everything that would run and all changes. Only secrets are masked: any other field

@@ -7,8 +7,8 @@ use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 use serde_json::{Map, Value};
 use trunkline::Json;
 use trunkline::elicit::{Field, FieldKind, FieldOption, Form};
+use tui_input::Input;
 use tui_input::backend::crossterm::EventHandler;
-use tui_input::{Input, InputRequest};
 
 use super::textarea::TextArea;
 
@@ -33,6 +33,18 @@ pub(in crate::ui) struct FormState {
     pub(in crate::ui) problems: Vec<(String, String)>,
     /// Values that no field has; raw mode may add some.
     extra: Map<String, Value>,
+    /// Secrets, which raw mode does not show.
+    hidden: Map<String, Value>,
+    purpose: Purpose,
+}
+
+/// What a form is filled in for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    /// The arguments of a call: exactly the values in the fields.
+    Arguments,
+    /// The answer to a question: absent values have their defaults.
+    Answer,
 }
 
 impl FormState {
@@ -45,11 +57,23 @@ impl FormState {
             raw: None,
             problems: Vec::new(),
             extra: Map::new(),
+            hidden: Map::new(),
+            purpose: Purpose::Answer,
         }
     }
 
+    /// The form for the arguments of a call.
     pub(in crate::ui) fn from_schema(schema: &Json) -> Self {
-        Self::new(Form::from_schema(schema))
+        Self {
+            purpose: Purpose::Arguments,
+            ..Self::new(Form::from_schema(schema))
+        }
+    }
+
+    /// Returns the names of the fields whose values are not shown.
+    pub(in crate::ui) fn secrets(&self) -> Vec<String> {
+        let secret = self.form.fields.iter().filter(|field| field.is_secret());
+        secret.map(|field| field.name.clone()).collect()
     }
 
     pub(in crate::ui) fn len(&self) -> usize {
@@ -80,7 +104,8 @@ impl FormState {
     /// Returns the values so far, without those that are not valid.
     pub(in crate::ui) fn draft(&self) -> Map<String, Value> {
         if let Some(raw) = &self.raw {
-            return serde_json::from_str(&raw.text()).unwrap_or_default();
+            let values = serde_json::from_str(&raw.text()).unwrap_or_default();
+            return self.with_hidden(values);
         }
         let mut values = Map::new();
         for (field, entry) in self.form.fields.iter().zip(&self.entries) {
@@ -97,7 +122,7 @@ impl FormState {
         self.problems.clear();
         if let Some(raw) = &self.raw {
             return match serde_json::from_str::<Map<String, Value>>(&raw.text()) {
-                Ok(values) => Some(values),
+                Ok(values) => Some(self.with_hidden(values)),
                 Err(error) => {
                     let problem = format!("not a JSON object: {error}");
                     self.problems.push((String::new(), problem));
@@ -113,10 +138,22 @@ impl FormState {
                 Err(problem) => self.problems.push((field.name.clone(), problem)),
             }
         }
+        if self.purpose == Purpose::Arguments {
+            for field in &self.form.fields {
+                let is_known = values.contains_key(&field.name) || self.has_problem(field);
+                if field.required && !is_known {
+                    let problem = "is required".to_owned();
+                    self.problems.push((field.name.clone(), problem));
+                }
+            }
+        }
         match self.form.check(&values) {
             Ok(checked) if self.problems.is_empty() => {
                 let mut all = self.extra.clone();
-                all.extend(checked);
+                all.extend(match self.purpose {
+                    Purpose::Arguments => values,
+                    Purpose::Answer => checked,
+                });
                 return Some(all);
             }
             Ok(_) => {}
@@ -128,8 +165,8 @@ impl FormState {
                 }
             }
         }
-        let bad = |field: &Field| self.problem(&field.name).is_some();
-        if let Some(first) = self.form.fields.iter().position(bad) {
+        let mut fields = self.form.fields.iter();
+        if let Some(first) = fields.position(|field| self.has_problem(field)) {
             self.focus = first;
         }
         None
@@ -139,13 +176,32 @@ impl FormState {
     pub(in crate::ui) fn toggle_raw(&mut self) {
         self.problems.clear();
         if self.raw.is_none() {
-            let values = Value::Object(self.draft());
+            let mut values = self.draft();
+            self.hidden = Map::new();
+            for name in self.secrets() {
+                if let Some(value) = values.shift_remove(&name) {
+                    self.hidden.insert(name, value);
+                }
+            }
+            let values = Value::Object(values);
             let text = serde_json::to_string_pretty(&values).unwrap_or_default();
             self.raw = Some(TextArea::new(&text));
         } else if let Some(values) = self.submit() {
             self.raw = None;
             self.fill(&values);
         }
+    }
+
+    /// Adds the secrets that raw mode does not show, unless the user has typed others.
+    fn with_hidden(&self, mut values: Map<String, Value>) -> Map<String, Value> {
+        for (name, value) in &self.hidden {
+            values.entry(name.clone()).or_insert_with(|| value.clone());
+        }
+        values
+    }
+
+    fn has_problem(&self, field: &Field) -> bool {
+        self.problem(&field.name).is_some()
     }
 
     /// Moves to another field; returns whether there was one in this direction.
@@ -163,10 +219,7 @@ impl FormState {
         if let Some(raw) = &mut self.raw {
             raw.insert(text);
         } else if let Some(Entry::Text(input)) = self.entries.get_mut(self.focus) {
-            for c in text.chars() {
-                let c = if c.is_control() { ' ' } else { c };
-                input.handle(InputRequest::InsertChar(c));
-            }
+            insert(input, text);
         }
     }
 
@@ -223,6 +276,19 @@ impl FormState {
         }
         used
     }
+}
+
+/// Inserts a pasted text as one line.
+pub(in crate::ui) fn insert(input: &mut Input, text: &str) {
+    let text: String = text
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
+    let (value, cursor) = (input.value(), input.cursor());
+    let at = value.char_indices().nth(cursor);
+    let (before, after) = value.split_at(at.map_or(value.len(), |(at, _)| at));
+    let moved = cursor + text.chars().count();
+    *input = Input::new(format!("{before}{text}{after}")).with_cursor(moved);
 }
 
 /// Edits a line of text; returns whether the key was for it.
@@ -304,11 +370,7 @@ impl Entry {
         let options = options(&field.kind);
         match self {
             Self::Text(input) => {
-                let text = match (value, &field.kind) {
-                    (Value::String(text), FieldKind::Text { .. }) => text.clone(),
-                    (value, _) => value.to_string(),
-                };
-                *input = Input::new(text);
+                *input = Input::new(field.to_text(value));
             }
             Self::Boolean(chosen) => *chosen = value.as_bool(),
             Self::Choice(chosen) => {
@@ -413,6 +475,47 @@ mod tests {
     }
 
     #[test]
+    fn a_cleared_default_is_not_sent_with_a_call() {
+        let schema = json!({"properties": {"count": {"type": "integer", "default": 2}}});
+        let mut call = FormState::from_schema(&schema.clone().into());
+        press(&mut call, "⌫");
+        assert_eq!(call.draft(), Map::new());
+        assert_eq!(call.submit(), Some(Map::new()));
+        let mut answer = FormState::new(Form::from_schema(&schema.into()));
+        press(&mut answer, "⌫");
+        assert_eq!(Value::Object(answer.submit().unwrap()), json!({"count": 2}));
+        let schema =
+            json!({"properties": {"n": {"type": "integer", "default": 2}}, "required": ["n"]});
+        let mut required = FormState::from_schema(&schema.into());
+        press(&mut required, "⌫");
+        assert!(required.submit().is_none());
+        assert_eq!(required.problem("n"), Some("is required"));
+    }
+
+    #[test]
+    fn raw_mode_does_not_show_secrets() {
+        let schema = json!({"properties": {"key": {"type": "string", "format": "password"}}});
+        let mut form = FormState::from_schema(&schema.into());
+        press(&mut form, "hunter2");
+        form.toggle_raw();
+        assert_eq!(form.raw.as_ref().unwrap().text(), "{}");
+        let expected = json!({"key": "hunter2"});
+        assert_eq!(Value::Object(form.submit().unwrap()), expected);
+        form.toggle_raw();
+        assert_eq!(Value::Object(form.draft()), expected);
+    }
+
+    #[test]
+    fn a_paste_goes_where_the_cursor_is() {
+        let mut input = Input::new("äc".to_owned()).with_cursor(1);
+        insert(&mut input, "x\ny");
+        assert_eq!((input.value(), input.cursor()), ("äx yc", 4));
+        let mut long = Input::default();
+        insert(&mut long, &"x".repeat(1_000_000));
+        assert_eq!(long.cursor(), 1_000_000);
+    }
+
+    #[test]
     fn raw_mode_keeps_values_that_no_field_has() {
         let mut form = state();
         press(&mut form, "x");
@@ -425,8 +528,8 @@ mod tests {
         *form.raw.as_mut().unwrap() = TextArea::new("{\"repo\": \"y\", \"other\": 1}");
         form.toggle_raw();
         assert!(form.raw.is_none());
-        // A default that was removed in raw mode is not resent, except by the form itself.
+        // A default that was removed in raw mode is not resent.
         let values = Value::Object(form.submit().unwrap());
-        assert_eq!(values, json!({"other": 1, "repo": "y", "count": 2}));
+        assert_eq!(values, json!({"other": 1, "repo": "y"}));
     }
 }

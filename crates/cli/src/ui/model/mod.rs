@@ -19,12 +19,13 @@ mod update;
 
 use std::cell::RefCell;
 use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use ratatui::layout::Rect;
 use tui_input::Input;
 
-use super::data::{Key, Server, Snapshot, Status};
+use super::data::{Key, Offers, Server, Snapshot, Status};
 use super::doc::{Doc, Tone};
 use super::input::{Action, Context};
 use super::msg::{Request, Subject};
@@ -33,7 +34,7 @@ use cursor::Cursor;
 use dialog::Dialog;
 use find::{Find, Item};
 use form::FormState;
-use stream::{LogRow, Logs, Message, Messages};
+use stream::{LogRow, Logs, Matches, Message, Messages};
 pub(super) use update::update;
 
 /// From this width on, the list is beside the detail.
@@ -87,6 +88,7 @@ impl Tab {
 pub(super) struct ProtocolView {
     pub(super) filter: Input,
     pub(super) filtering: bool,
+    pub(super) matches: RefCell<Matches>,
     /// The number of the selected message; the newest one without.
     pub(super) selected: Option<u64>,
     /// The unfolded messages.
@@ -104,6 +106,17 @@ pub(super) struct DetailScreen {
     pub(super) prompts: Cursor,
     pub(super) log: LogView,
     pub(super) protocol: ProtocolView,
+    pub(super) preview: RefCell<Option<Preview>>,
+}
+
+/// The description of the selected item: reading its schema and wrapping its text is too much work
+/// for every frame.
+#[derive(Debug)]
+pub(super) struct Preview {
+    pub(super) offers: Arc<Offers>,
+    pub(super) tab: Tab,
+    pub(super) at: usize,
+    pub(super) doc: Doc,
 }
 
 /// The log of one server.
@@ -133,6 +146,7 @@ impl FormScreen {
             server: self.server.clone(),
             subject: self.subject.clone(),
             arguments: self.form.draft(),
+            secrets: self.form.secrets(),
         }
     }
 }
@@ -346,9 +360,13 @@ impl Model {
     /// Returns the messages of a server that match its filter, oldest first.
     pub(super) fn messages_of(&self, detail: &DetailScreen) -> Vec<&Message> {
         let filter = detail.protocol.filter.value();
-        let wanted =
-            |message: &&Message| *message.server == *detail.key.0 && message.matches(filter);
-        self.messages.kept.iter().filter(wanted).collect()
+        let wanted = |message: &&Message| *message.server == *detail.key.0;
+        let messages = self.messages.kept.iter().filter(wanted);
+        detail
+            .protocol
+            .matches
+            .borrow_mut()
+            .select(filter, messages)
     }
 
     /// Returns the log of a server, oldest first.

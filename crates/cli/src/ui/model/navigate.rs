@@ -213,6 +213,7 @@ pub(super) fn push_detail(model: &mut Model, key: Key, tab: Tab) {
         prompts: Cursor::default(),
         log: LogView::default(),
         protocol: ProtocolView::default(),
+        preview: std::cell::RefCell::default(),
     })));
 }
 
@@ -254,6 +255,7 @@ pub(super) fn open_item(model: &mut Model, item: &Item) -> Vec<Effect> {
                     server,
                     subject: Subject::Resource(resource.uri.clone()),
                     arguments: serde_json::Map::new(),
+                    secrets: Vec::new(),
                 };
                 return start(model, request);
             }
@@ -265,6 +267,7 @@ pub(super) fn open_item(model: &mut Model, item: &Item) -> Vec<Effect> {
                     server,
                     subject: Subject::Prompt(prompt.name.clone()),
                     arguments: serde_json::Map::new(),
+                    secrets: Vec::new(),
                 };
                 return start(model, request);
             }

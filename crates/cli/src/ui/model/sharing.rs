@@ -24,35 +24,31 @@ pub(in crate::ui) fn equivalent(model: &Model) -> Option<String> {
     };
     match model.screens.last() {
         None if model.is_empty() => Some(format!("{program} import")),
-        None => model.server().map(of_server),
-        Some(Screen::Form(screen)) => Some(command::of_request(program, &screen.request())),
-        Some(Screen::Call(_) | Screen::History(_)) => model.call().map(|call| call.command.clone()),
+        None => model.server().and_then(of_server),
+        Some(Screen::Form(screen)) => command::of_request(program, &screen.request()),
+        Some(Screen::Call(_) | Screen::History(_)) => model.call()?.command.clone(),
         Some(Screen::Detail(detail)) => {
             let server = model.server()?;
-            let shown = text::quoted(server.name());
             let offers = &server.offers;
+            let about = |command: &str, item: Option<&str>| {
+                command::about_item(program, command, server.name(), item)
+            };
             match detail.tab {
-                Tab::Overview => Some(of_server(server)),
-                Tab::Tools => Some(match offers.tools.get(detail.tools.at) {
-                    Some(tool) => {
-                        format!("{program} tools {shown} {}", text::quoted(&tool.tool.name))
-                    }
-                    None => format!("{program} tools {shown}"),
-                }),
-                Tab::Resources => Some(match offers.resources.get(detail.resources.at) {
-                    Some(resource) => {
-                        format!("{program} read {shown} {}", text::quoted(&resource.uri))
-                    }
-                    None => format!("{program} resources {shown}"),
-                }),
-                Tab::Prompts => Some(match offers.prompts.get(detail.prompts.at) {
-                    Some(prompt) => {
-                        format!("{program} prompt {shown} {}", text::quoted(&prompt.name))
-                    }
-                    None => format!("{program} prompts {shown}"),
-                }),
-                Tab::Log => Some(format!("{program} logs -f {shown}")),
-                Tab::Protocol => Some(format!("{program} --trace - get {shown}")),
+                Tab::Overview => of_server(server),
+                Tab::Tools => {
+                    let tool = offers.tools.get(detail.tools.at);
+                    about("tools", tool.map(|tool| &*tool.tool.name))
+                }
+                Tab::Resources => match offers.resources.get(detail.resources.at) {
+                    Some(resource) => about("read", Some(&resource.uri)),
+                    None => about("resources", None),
+                },
+                Tab::Prompts => match offers.prompts.get(detail.prompts.at) {
+                    Some(prompt) => about("prompt", Some(&prompt.name)),
+                    None => about("prompts", None),
+                },
+                Tab::Log => about("logs -f", None),
+                Tab::Protocol => about("--trace - get", None),
             }
         }
     }
@@ -70,15 +66,25 @@ pub(super) fn copy(model: &mut Model) -> Vec<Effect> {
         let Some(message) = chosen.or(shown.last()) else {
             return Vec::new();
         };
-        let text = message.text.clone();
-        model.notify("copied the message", Tone::Dim);
-        return vec![Effect::Copy(text)];
+        // A message that is no JSON may hold anything.
+        let text = trunkline::text::harmless(&message.text).into_owned();
+        return vec![copied(model, text, "copied the message".to_owned())];
     }
     let Some(command) = equivalent(model) else {
+        model.notify("no command can name this", Tone::Warn);
         return Vec::new();
     };
-    model.notify(format!("copied: {}", text::line(&command)), Tone::Dim);
-    vec![Effect::Copy(command)]
+    let notice = format!("copied: {}", text::line(&command));
+    vec![copied(model, command, notice)]
+}
+
+/// Copies a text, which must not steer the terminal that it is pasted into.
+pub(super) fn copied(model: &mut Model, text: String, notice: String) -> Effect {
+    Effect::Copy {
+        task: model.task(),
+        text,
+        notice,
+    }
 }
 
 pub(super) fn save(model: &mut Model) -> Vec<Effect> {

@@ -1,6 +1,6 @@
 //! Live data in rings: protocol messages and log lines.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -54,13 +54,52 @@ impl Message {
         rows
     }
 
-    /// Returns whether the message matches a filter, case aside.
-    pub(in crate::ui) fn matches(&self, filter: &str) -> bool {
-        filter.is_empty() || {
-            let filter = filter.to_lowercase();
-            self.summary.to_lowercase().contains(&filter)
-                || self.text.to_lowercase().contains(&filter)
+    /// Returns whether the message contains a text in lower case.
+    fn matches(&self, lowercase: &str) -> bool {
+        self.summary.to_lowercase().contains(lowercase)
+            || self.text.to_lowercase().contains(lowercase)
+    }
+}
+
+/// The messages that match a filter. Each message is searched once, not in every frame.
+#[derive(Debug, Default)]
+pub(in crate::ui) struct Matches {
+    filter: String,
+    /// The newest message that was searched.
+    searched: u64,
+    numbers: HashSet<u64>,
+}
+
+impl Matches {
+    /// Returns the messages that match, case aside.
+    pub(in crate::ui) fn select<'m>(
+        &mut self,
+        filter: &str,
+        messages: impl Iterator<Item = &'m Message>,
+    ) -> Vec<&'m Message> {
+        if filter.is_empty() {
+            return messages.collect();
         }
+        let filter = filter.to_lowercase();
+        if filter != self.filter {
+            *self = Self {
+                filter,
+                ..Self::default()
+            };
+        }
+        let mut found = Vec::new();
+        for message in messages {
+            let is_new = message.number > self.searched;
+            if is_new {
+                self.searched = message.number;
+            }
+            if (is_new && message.matches(&self.filter)) || self.numbers.contains(&message.number) {
+                found.push(message);
+            }
+        }
+        // Messages that are no longer kept are forgotten.
+        self.numbers = found.iter().map(|message| message.number).collect();
+        found
     }
 }
 
@@ -88,6 +127,7 @@ pub(in crate::ui) struct Messages {
     pub(in crate::ui) kept: VecDeque<Message>,
     /// Messages that arrived while the view was frozen.
     held: VecDeque<Message>,
+    held_bytes: usize,
     pub(in crate::ui) frozen: bool,
     pub(in crate::ui) total: u64,
     /// Messages that arrived faster than they could be read.
@@ -102,9 +142,13 @@ impl Messages {
         self.total += 1;
         let message = self.read(raw);
         if self.frozen {
+            self.held_bytes += message.text.len();
             self.held.push_back(message);
-            if self.held.len() > MAX_MESSAGES {
-                self.held.pop_front();
+            while self.held.len() > MAX_MESSAGES || self.held_bytes > MAX_BYTES {
+                let Some(old) = self.held.pop_front() else {
+                    break;
+                };
+                self.held_bytes -= old.text.len();
             }
             return;
         }
@@ -125,6 +169,7 @@ impl Messages {
     pub(in crate::ui) fn toggle_frozen(&mut self) {
         self.frozen = !self.frozen;
         if !self.frozen {
+            self.held_bytes = 0;
             for message in std::mem::take(&mut self.held) {
                 self.keep(message);
             }
@@ -356,6 +401,17 @@ mod tests {
             (messages.held(), messages.kept.back().unwrap().number),
             (0, 5011)
         );
+    }
+
+    #[test]
+    fn messages_behind_a_frozen_view_are_bounded_by_bytes() {
+        let mut messages = Messages::default();
+        messages.toggle_frozen();
+        let text = "x".repeat(1 << 20);
+        for _ in 0..40 {
+            messages.push(raw(Instant::now(), true, &text));
+        }
+        assert_eq!(messages.held(), MAX_BYTES >> 20);
     }
 
     #[test]

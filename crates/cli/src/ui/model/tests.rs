@@ -35,7 +35,7 @@ fn describe(effect: &Effect) -> String {
         Effect::CancelCall(_) => "cancel".to_owned(),
         Effect::Answer(id, answer) => format!("answer {id} {answer:?}"),
         Effect::ReadLog(server) => format!("log {server}"),
-        Effect::Copy(text) => format!("copy {text}"),
+        Effect::Copy { text, .. } => format!("copy {text}"),
         other => format!("{other:?}"),
     }
 }
@@ -226,14 +226,25 @@ fn ask_for_page(model: &mut Model, repeats_call: bool) {
 fn a_page_is_answered_when_it_opens_if_the_server_waits_itself() {
     let mut model = model(80, 24);
     ask_for_page(&mut model, false);
-    let effects = press(&mut model, "⇥⇥⏎");
+    let open = |model: &mut Model, keys: &str| {
+        let effects = press(model, keys);
+        let [Effect::OpenUrl(task, _)] = &effects[..] else {
+            panic!("{effects:?}");
+        };
+        *task
+    };
+    let task = open(&mut model, "⇥⇥⏎");
+    assert!(press(&mut model, "⏎").is_empty(), "it opens once");
+    // A page that did not open is not accepted.
+    let failed = Msg::ActionDone(task, Err("no browser".to_owned()));
+    assert!(send(&mut model, failed).is_empty());
+    assert_eq!(model.context(), Context::Dialog);
+    let task = open(&mut model, "⏎");
+    let effects = send(&mut model, Msg::ActionDone(task, Ok("opened".to_owned())));
     assert!(
         matches!(
             &effects[..],
-            [
-                Effect::OpenUrl(..),
-                Effect::Answer(6, Answer::Elicit(ElicitAnswer::Accept(_)))
-            ]
+            [Effect::Answer(6, Answer::Elicit(ElicitAnswer::Accept(_)))]
         ),
         "{effects:?}"
     );
@@ -241,13 +252,42 @@ fn a_page_is_answered_when_it_opens_if_the_server_waits_itself() {
 }
 
 #[test]
+fn a_page_can_be_visited_elsewhere() {
+    let mut model = model(80, 24);
+    ask_for_page(&mut model, false);
+    let copied = "copy https://x.example/grant";
+    assert_eq!(shown(&press(&mut model, "⇥⇥⇥⏎")), [copied]);
+    let effects = press(&mut model, "⇥⇥⏎");
+    assert!(
+        matches!(&effects[..], [Effect::Answer(6, _)]),
+        "{effects:?}"
+    );
+}
+
+#[test]
+fn names_that_no_command_can_hold_are_not_copied() {
+    let mut model = model(80, 24);
+    assert_eq!(
+        shown(&press(&mut model, "/evil⏎y")),
+        Vec::<String>::new(),
+        "control characters"
+    );
+    assert_eq!(
+        model.notice.as_ref().unwrap().text,
+        "no command can name this"
+    );
+}
+
+#[test]
 fn a_page_is_answered_when_the_visit_is_over() {
     let mut model = model(80, 24);
     ask_for_page(&mut model, true);
-    assert_eq!(
-        shown(&press(&mut model, "⇥⇥⏎")),
-        ["open https://x.example/grant"]
-    );
+    let effects = press(&mut model, "⇥⇥⏎");
+    assert_eq!(shown(&effects), ["open https://x.example/grant"]);
+    let [Effect::OpenUrl(task, _)] = &effects[..] else {
+        panic!("{effects:?}");
+    };
+    send(&mut model, Msg::ActionDone(*task, Ok("opened".to_owned())));
     assert_eq!(model.context(), Context::Dialog);
     let effects = press(&mut model, "⇥⇥⏎");
     assert!(

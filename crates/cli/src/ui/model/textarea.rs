@@ -48,15 +48,19 @@ impl TextArea {
     }
 
     pub(in crate::ui) fn insert(&mut self, text: &str) {
-        for c in text.replace("\r\n", "\n").replace('\r', "\n").chars() {
-            if c == '\n' {
-                self.split();
-            } else if !c.is_control() {
-                let at = self.byte(self.column);
-                self.lines[self.row].insert(at, c);
-                self.column += 1;
-            }
-        }
+        let text = text.replace("\r\n", "\n").replace('\r', "\n");
+        let mut added = text
+            .split('\n')
+            .map(|line| line.chars().filter(|c| !c.is_control()).collect::<String>());
+        let at = self.byte(self.column);
+        let after = self.lines[self.row].split_off(at);
+        self.lines[self.row] += &added.next().unwrap_or_default();
+        let next = self.row + 1;
+        let before = self.lines.len();
+        self.lines.splice(next..next, added);
+        self.row += self.lines.len() - before;
+        self.column = self.length(self.row);
+        self.lines[self.row] += &after;
     }
 
     /// Handles a key; returns whether it was for the text.
@@ -157,5 +161,18 @@ mod tests {
         press(&mut area, &[KeyCode::End, KeyCode::Delete, KeyCode::Down]);
         assert_eq!(area.text(), "{\"\": 1}");
         assert!(!area.key(&KeyEvent::from(KeyCode::F(5))));
+    }
+
+    #[test]
+    fn a_paste_is_inserted_at_the_cursor() {
+        let mut area = TextArea::new("ab");
+        area.key(&KeyEvent::from(KeyCode::Right));
+        area.insert("1\r\n\u{1b}2\r3");
+        assert_eq!(area.text(), "a1\n2\n3b");
+        assert_eq!(area.cursor(), (2, 1));
+        // Quadratic work would take minutes.
+        area.insert(&"x".repeat(2_000_000));
+        area.insert(&"y\n".repeat(200_000));
+        assert_eq!(area.lines().len(), 200_003);
     }
 }

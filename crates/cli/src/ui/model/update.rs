@@ -4,13 +4,12 @@ use std::time::Instant;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, MouseButton, MouseEvent, MouseEventKind};
 use ratatui::layout::Position;
-use tui_input::InputRequest;
 
 use super::actions::perform;
 use super::calls::CallState;
-use super::choices::choose;
+use super::choices::{choose, page_opened};
 use super::dialog::{Dialog, Kind, Pressed, QUIET};
-use super::form::edit;
+use super::form::{edit, insert};
 use super::{Model, Overlay, Screen, navigate};
 use crate::ui::data::Snapshot;
 use crate::ui::doc::{Doc, Tone};
@@ -123,12 +122,13 @@ fn learn(model: &mut Model, msg: Msg) -> Vec<Effect> {
             Vec::new()
         }
         Msg::ActionDone(task, outcome) => {
+            let effects = page_opened(model, task, outcome.is_ok());
             // The outcome of an earlier action would replace that of a later one.
             if task >= model.reported {
                 model.reported = task;
                 report(model, outcome);
             }
-            Vec::new()
+            effects
         }
         Msg::Key(_) | Msg::Paste(_) | Msg::Mouse(_) | Msg::Tick => Vec::new(),
     }
@@ -341,19 +341,14 @@ fn paste(model: &mut Model, text: &str) -> Vec<Effect> {
         }
         return Vec::new();
     }
-    let line = text.chars().map(|c| if c.is_control() { ' ' } else { c });
     match (&mut model.overlay, model.screens.last_mut()) {
         (Some(Overlay::Find(find)), _) => {
-            for c in line {
-                find.input.handle(InputRequest::InsertChar(c));
-            }
+            insert(&mut find.input, text);
             find.search();
         }
         (None, Some(Screen::Form(screen))) => screen.form.paste(text),
         (None, Some(Screen::Detail(detail))) if detail.protocol.filtering => {
-            for c in line {
-                detail.protocol.filter.handle(InputRequest::InsertChar(c));
-            }
+            insert(&mut detail.protocol.filter, text);
         }
         _ => {}
     }

@@ -138,7 +138,7 @@ pub(super) fn draw_history(model: &Model, cursor: &Cursor, frame: &mut Frame, ar
         let took = text::duration(call.elapsed(model.now));
         let labels = (width / 3).clamp(16, 40);
         let room = width.saturating_sub(labels + 42);
-        let arguments = Value::Object(call.request.arguments.clone()).to_string();
+        let arguments = Value::Object(call.request.shown_arguments()).to_string();
         let is_selected = at == cursor.at;
         let spans = [
             Span::raw(if is_selected { "▸" } else { " " }),

@@ -1,5 +1,7 @@
 //! The screen of one server: its tabs.
 
+use std::sync::Arc;
+
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::Span;
@@ -13,7 +15,7 @@ use crate::output::name;
 use crate::ui::data::{Server, Status};
 use crate::ui::doc::{Doc, DocLine, Tone};
 use crate::ui::model::cursor::Cursor;
-use crate::ui::model::{DetailScreen, Hit, Model, Screen, Tab};
+use crate::ui::model::{DetailScreen, Hit, Model, Preview, Screen, Tab};
 use crate::ui::text;
 
 /// From this height on, the selected item is described below the list.
@@ -130,11 +132,10 @@ fn overview(model: &Model, frame: &mut Frame, area: Rect, server: &Server) {
 
 /// Draws a list with one row per item, and the description of the selected one below.
 fn list(
-    model: &Model,
+    (model, server, detail): (&Model, &Server, &DetailScreen),
     frame: &mut Frame,
     area: Rect,
-    cursor: &Cursor,
-    len: usize,
+    (cursor, len): (&Cursor, usize),
     row: impl Fn(usize, usize) -> Vec<Span<'static>>,
     about: impl Fn(usize) -> Vec<DocLine>,
 ) {
@@ -163,8 +164,32 @@ fn list(
             height: preview,
             ..area
         };
-        doc(frame, below, &Doc::new(about(cursor.at)));
+        describe(server, detail, cursor.at, about, |lines| {
+            doc(frame, below, lines);
+        });
     }
+}
+
+/// Draws the description of an item, which is made once per selection.
+fn describe(
+    server: &Server,
+    detail: &DetailScreen,
+    at: usize,
+    about: impl Fn(usize) -> Vec<DocLine>,
+    draw: impl FnOnce(&Doc),
+) {
+    let mut kept = detail.preview.borrow_mut();
+    let is_it = |kept: &Preview| {
+        Arc::ptr_eq(&kept.offers, &server.offers) && (kept.tab, kept.at) == (detail.tab, at)
+    };
+    let found = kept.take().filter(is_it);
+    let shown = found.unwrap_or_else(|| Preview {
+        offers: Arc::clone(&server.offers),
+        tab: detail.tab,
+        at,
+        doc: Doc::new(about(at)),
+    });
+    draw(&kept.insert(shown).doc);
 }
 
 fn nothing(frame: &mut Frame, area: Rect, server: &Server, what: &str) {
@@ -219,7 +244,9 @@ fn tools(model: &Model, server: &Server, detail: &DetailScreen, frame: &mut Fram
         }
         lines
     };
-    list(model, frame, area, &detail.tools, tools.len(), shown, about);
+    let of = (model, server, detail);
+    let rows = (&detail.tools, tools.len());
+    list(of, frame, area, rows, shown, about);
 }
 
 fn resources(model: &Model, server: &Server, detail: &DetailScreen, frame: &mut Frame, area: Rect) {
@@ -251,15 +278,9 @@ fn resources(model: &Model, server: &Server, detail: &DetailScreen, frame: &mut 
         };
         DocLine::foreign(&resource.about).collect()
     };
-    list(
-        model,
-        frame,
-        area,
-        &detail.resources,
-        resources.len(),
-        shown,
-        about,
-    );
+    let of = (model, server, detail);
+    let rows = (&detail.resources, resources.len());
+    list(of, frame, area, rows, shown, about);
 }
 
 fn prompts(model: &Model, server: &Server, detail: &DetailScreen, frame: &mut Frame, area: Rect) {
@@ -297,13 +318,34 @@ fn prompts(model: &Model, server: &Server, detail: &DetailScreen, frame: &mut Fr
         }
         lines
     };
-    list(
-        model,
-        frame,
-        area,
-        &detail.prompts,
-        prompts.len(),
-        shown,
-        about,
-    );
+    let of = (model, server, detail);
+    let rows = (&detail.prompts, prompts.len());
+    list(of, frame, area, rows, shown, about);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+    use crate::ui::tests::{model, press};
+
+    #[test]
+    fn a_description_is_made_once_per_selection() {
+        let mut model = model(80, 24);
+        press(&mut model, "/github⏎2");
+        let Some(Screen::Detail(detail)) = model.screens.last() else {
+            panic!("no server");
+        };
+        let server = model.snapshot.get(&detail.key).unwrap();
+        let made = Cell::new(0);
+        let about = |_| {
+            made.set(made.get() + 1);
+            Vec::new()
+        };
+        for (at, expected) in [(0, 1), (0, 1), (1, 2), (1, 2), (0, 3)] {
+            describe(server, detail, at, about, |_| {});
+            assert_eq!(made.get(), expected);
+        }
+    }
 }

@@ -52,10 +52,13 @@ pub(super) fn draw(model: &Model, dialog: &Dialog, frame: &mut Frame, area: Rect
     };
     doc(frame, rows(0, text_rows), &dialog.doc);
     if let Some(fields) = &dialog.form {
-        let is_active = dialog.button.is_none();
-        let has_cursor = is_active && dialog.is_armed(model.now);
+        let focus = match dialog.button {
+            Some(_) => form::Focus::None,
+            None if dialog.is_armed(model.now) => form::Focus::Cursor,
+            None => form::Focus::Marked,
+        };
         let area = rows(text_rows + gap, form_rows);
-        form::draw(fields, is_active, has_cursor, frame, area);
+        form::draw(fields, focus, frame, area);
     }
     buttons(
         model,

@@ -5,6 +5,7 @@ use ratatui::layout::{Position, Rect};
 use ratatui::style::Modifier;
 use ratatui::text::Span;
 use trunkline::elicit::{Field, FieldKind, TextFormat};
+use tui_input::Input;
 
 use super::paint::{doc, fill, put, style};
 use crate::output::name;
@@ -21,6 +22,9 @@ const ABOUT: u16 = 4;
 
 /// The rows of the explanation below the current field.
 const EXPLANATION: usize = 3;
+
+/// The longest explanation of a field, in characters.
+const MAX_ABOUT: usize = 2000;
 
 pub(super) fn draw_screen(model: &Model, screen: &FormScreen, frame: &mut Frame, area: Rect) {
     let label = format!(" {}/{}", name(&screen.server), name(screen.subject.name()));
@@ -51,8 +55,12 @@ pub(super) fn draw_screen(model: &Model, screen: &FormScreen, frame: &mut Frame,
         height: inner.height.saturating_sub(skip),
         ..inner
     };
-    let has_cursor = model.front().is_none() && model.overlay.is_none();
-    draw(&screen.form, true, has_cursor, frame, fields);
+    let focus = if model.front().is_none() && model.overlay.is_none() {
+        Focus::Cursor
+    } else {
+        Focus::Marked
+    };
+    draw(&screen.form, focus, frame, fields);
 }
 
 /// Returns the rows that a form needs.
@@ -60,14 +68,20 @@ pub(super) fn height(form: &FormState) -> usize {
     form.len() + EXPLANATION
 }
 
-/// Draws a form. `is_active` marks the current field, `has_cursor` shows the cursor in it.
-pub(super) fn draw(
-    form: &FormState,
-    is_active: bool,
-    has_cursor: bool,
-    frame: &mut Frame,
-    area: Rect,
-) {
+/// Whether a form takes keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Focus {
+    /// Something else takes them.
+    None,
+    /// The current field is marked, but keys do not count now.
+    Marked,
+    /// The current field has the cursor.
+    Cursor,
+}
+
+/// Draws a form.
+pub(super) fn draw(form: &FormState, focus: Focus, frame: &mut Frame, area: Rect) {
+    let (is_active, has_cursor) = (focus != Focus::None, focus == Focus::Cursor);
     if let Some(raw) = &form.raw {
         return draw_raw(form, raw, has_cursor, frame, area);
     }
@@ -83,7 +97,7 @@ pub(super) fn draw(
     let labels = labels.max().unwrap_or(8).clamp(8, MAX_LABEL);
     let height = usize::from(area.height);
     // The current field and its explanation stay in sight.
-    let explained = explanation(form, area.width);
+    let explained = explanation(form);
     let below = explained
         .rows(usize::from(area.width))
         .len()
@@ -130,11 +144,12 @@ pub(super) fn draw(
 }
 
 /// Returns the server's explanation of the current field.
-fn explanation(form: &FormState, width: u16) -> Doc {
+fn explanation(form: &FormState) -> Doc {
     let field = form.form.fields.get(form.focus);
     let about = field.and_then(|field| field.description.as_deref());
-    let _ = width;
-    Doc::new(DocLine::foreign(about.unwrap_or_default()).collect())
+    // Only a few rows of it are shown, in every frame.
+    let about: String = about.unwrap_or_default().chars().take(MAX_ABOUT).collect();
+    Doc::new(DocLine::foreign(&about).collect())
 }
 
 fn draw_field(
@@ -166,6 +181,8 @@ fn draw_field(
     let room = total.saturating_sub(left + hints + 3).max(8);
     match &form.entries[at] {
         Entry::Text(input) => {
+            let masked = field.is_secret().then(|| masked(input));
+            let input = masked.as_ref().unwrap_or(input);
             let scroll = input.visual_scroll(room.saturating_sub(1));
             let shown = visible(input.value(), scroll, room);
             let underlined = style(Tone::Plain).add_modifier(Modifier::UNDERLINED);
@@ -224,6 +241,12 @@ fn draw_field(
         ));
     }
     put(frame, area, y, &spans);
+}
+
+/// Returns a secret as it may be shown, with the cursor at its place.
+fn masked(input: &Input) -> Input {
+    let length = input.value().chars().count();
+    Input::new("•".repeat(length)).with_cursor(input.cursor())
 }
 
 /// Returns the visible part of a text that is scrolled by some cells. Controls are shown as `?`.
@@ -303,7 +326,11 @@ fn draw_raw(
         area,
         0,
         &[Span::styled(
-            "arguments as JSON (ctrl-j: back to the fields)",
+            if form.secrets().is_empty() {
+                "arguments as JSON (ctrl-j: back to the fields)"
+            } else {
+                "arguments as JSON without secrets (ctrl-j: back to the fields)"
+            },
             style(Tone::Dim),
         )],
     );

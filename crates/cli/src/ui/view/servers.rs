@@ -156,10 +156,10 @@ pub(super) fn summary(model: &Model, server: &Server) -> (String, Tone) {
                 Some(at) => {
                     let left = at.saturating_duration_since(model.now);
                     let seconds = left.as_secs() + u64::from(left.subsec_nanos() > 0);
-                    let why = if server.cause.is_empty() {
-                        String::new()
-                    } else {
-                        format!(": {}", server.cause)
+                    let why = match (&*server.said, &*server.cause) {
+                        ("", "") => String::new(),
+                        ("", cause) => format!(": {cause}"),
+                        (said, _) => format!(": \"{said}\""),
                     };
                     format!("retry {attempt}/{ATTEMPTS} in {seconds}s{why}")
                 }

@@ -466,3 +466,20 @@ fn the_mouse_chooses_rows_and_tabs() {
     click(&mut model, "delete_repo");
     assert!(screen_with(&model, THEME).contains("github/delete_repo"));
 }
+
+#[test]
+fn secrets_are_masked() {
+    let mut model = model(80, 24);
+    let schema = json!({"properties": {
+        "key": {"type": "string", "format": "password"},
+    }});
+    let form = Form::from_schema(&schema.into());
+    let message = "Key?".to_owned();
+    send(&mut model, question(1, Ask::Form { message, form }));
+    press(&mut model, "hunter2");
+    let text = screen_with(&model, THEME);
+    assert!(
+        text.contains("•••••••") && !text.contains("hunter2"),
+        "{text}"
+    );
+}

@@ -79,8 +79,18 @@ fn a_form_is_checked_before_it_is_sent() {
 fn only_web_pages_can_be_opened() {
     for (url, host, opens) in [
         ("https://a.example:8443/x", "a.example:8443", true),
-        ("http://a.example/", "a.example  (not encrypted)", true),
-        ("https://user@evil.example/a.example", "evil.example", true),
+        ("http://127.0.0.1:80/", "127.0.0.1  (not encrypted)", true),
+        (
+            "http://a.example/",
+            "a.example  (not encrypted; it is not opened)",
+            false,
+        ),
+        (
+            "https://user@evil.example/a.example",
+            "evil.example  (has a user name or a password; it is not opened)",
+            false,
+        ),
+        ("https://10.0.0.1/", "10.0.0.1", true),
         ("file:///etc/passwd", "file: is not opened", false),
         ("javascript:alert(1)", "javascript: is not opened", false),
         ("nonsense", "not a URL; it cannot be opened", false),
