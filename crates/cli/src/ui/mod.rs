@@ -1,7 +1,7 @@
 //! The terminal interface (UI-4): `trunkline` alone on a terminal.
 //!
-//! `model` is the state and its pure update, `view` draws it, `input` maps keys to actions, `effects`
-//! talks to the host, and `run` is the event loop, the only place with IO.
+//! `model` is the state and its pure update, `view` draws it, `input` maps keys to actions,
+//! `effects` talks to the host, and `run` is the event loop, the only place with IO.
 
 mod asker;
 mod command;

@@ -1,5 +1,6 @@
-//! The event loop: it runs the effects of the model and owns the terminal. It takes all messages that have
-//! arrived, draws at most once a frame and only if something changed, and sleeps otherwise.
+//! The event loop: it runs the effects of the model and owns the terminal. It takes all messages
+//! that have arrived, draws at most once a frame and only if something changed, and sleeps
+//! otherwise.
 
 use std::io;
 use std::time::{Duration, Instant};

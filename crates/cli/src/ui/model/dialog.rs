@@ -274,8 +274,8 @@ impl Dialog {
         matches!(self.kind, Kind::Page { opening: Some(opening), .. } if opening == task)
     }
 
-    /// Waits at the page's dialog until the user says that the visit is over (ELI-3). The page can be
-    /// opened again meanwhile.
+    /// Waits at the page's dialog until the user says that the visit is over (ELI-3). The page can
+    /// be opened again meanwhile.
     pub(in crate::ui) fn wait_for_visit(&mut self) {
         if !self.buttons.contains(&Choice::Finished) {
             self.buttons.insert(2, Choice::Finished);
@@ -325,6 +325,10 @@ impl Dialog {
         }
         if key.code == KeyCode::Esc {
             return Pressed::Chosen(self.harmless());
+        }
+        // As in the form of a call, without a walk through all fields.
+        if key.code == KeyCode::F(5) && self.form.is_some() {
+            return Pressed::Chosen(Choice::Send);
         }
         match (self.button, &mut self.form) {
             (None, Some(form)) => match key.code {

@@ -32,7 +32,11 @@ pub(in crate::ui) fn update(model: &mut Model, now: Instant, msg: Msg) -> Vec<Ef
     }
     let effects = match msg {
         Msg::Key(event) if event.kind == KeyEventKind::Release => Vec::new(),
-        Msg::Key(event) => key(model, &event),
+        Msg::Key(event) => {
+            // A key dismisses it.
+            model.notice = None;
+            key(model, &event)
+        }
         Msg::Paste(text) => paste(model, &text),
         Msg::Mouse(event) => mouse(model, event),
         other => learn(model, other),

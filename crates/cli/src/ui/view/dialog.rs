@@ -115,6 +115,7 @@ pub(super) fn footer(model: &Model, dialog: &Dialog, frame: &mut Frame, area: Re
     let mut keys: Vec<(&str, String)> = Vec::new();
     if dialog.button.is_none() {
         keys.push(("tab", "next field".to_owned()));
+        keys.push(("F5", "send".to_owned()));
     } else {
         keys.push(("tab", "choose".to_owned()));
         match (obstacle, chosen) {

@@ -56,6 +56,10 @@ fn a_form_is_checked_before_it_is_sent() {
     let mut dialog = Dialog::question(form_question(schema));
     assert_eq!(dialog.button, None, "the form comes first");
     assert!(answer(&mut dialog, Choice::Send).is_none());
+    assert_eq!(
+        press(&mut dialog, KeyCode::F(5)),
+        Pressed::Chosen(Choice::Send)
+    );
     press(&mut dialog, KeyCode::Char('4'));
     press(&mut dialog, KeyCode::Enter);
     assert_eq!(
