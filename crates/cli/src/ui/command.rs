@@ -1,5 +1,7 @@
 //! The command line that does the same as the interface.
 
+use std::fmt::Write as _;
+
 use serde_json::{Map, Value, json};
 
 use super::msg::{Request, Subject};
@@ -77,7 +79,7 @@ fn plain_words(arguments: &Map<String, Value>) -> Option<String> {
         // Behind its key, the text is no option.
         word(&format!("{key}={text}"))?;
         let value = if text.is_empty() { text } else { quoted(&text) };
-        words += &format!(" {}={value}", quoted(key));
+        let _ = write!(words, " {}={value}", quoted(key));
     }
     Some(words)
 }
