@@ -1,5 +1,7 @@
 //! The command line that does the same as the interface.
 
+use std::fmt::Write as _;
+
 use serde_json::{Map, Value, json};
 
 use super::msg::{Request, Subject};
@@ -74,8 +76,10 @@ fn plain_words(arguments: &Map<String, Value>) -> Option<String> {
             Value::String(text) => text.clone(),
             value => value.to_string(),
         };
-        words.push(' ');
-        words += &word(&format!("{key}={text}"))?;
+        // Behind its key, the text is no option.
+        word(&format!("{key}={text}"))?;
+        let value = if text.is_empty() { text } else { quoted(&text) };
+        let _ = write!(words, " {}={value}", quoted(key));
     }
     Some(words)
 }
@@ -138,7 +142,7 @@ mod tests {
             (
                 Subject::Prompt("p".to_owned()),
                 json!({"who": "@Ada"}),
-                Some("trunkline prompt 's 1' p 'who=@Ada'"),
+                Some("trunkline prompt 's 1' p who=@Ada"),
             ),
             (
                 Subject::Prompt("p".to_owned()),

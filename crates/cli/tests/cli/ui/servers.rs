@@ -57,7 +57,7 @@ fn a_tool_is_called_from_a_form_and_again_from_the_history() {
     tui.at("word *", F5);
     tui.sees("is required");
     tui.keys("héllo 宽\t3");
-    let screen = tui.sees("'word=héllo 宽' times:=3");
+    let screen = tui.sees("word='héllo 宽' times:=3");
     assert!(screen.contains("call s echo"), "{screen}");
     tui.keys(F5);
     let screen = tui.sees("✓ done");
