@@ -28,7 +28,12 @@ fuzz_target!(|data: &[u8]| {
     let switches = bytes
         .windows(12)
         .any(|part| part.starts_with(b"HTTP/1.1 101"));
-    if !switches {
+    // hyper takes a lone line feed in trailers; we do not, since readers that disagree on line
+    // endings allow smuggling.
+    let is_stricter = whole
+        .as_ref()
+        .is_err_and(|error| error.contains("line ending"));
+    if !switches && !is_stricter {
         let oracle = oracle::hyper_reads(bytes);
         assert_eq!(whole.is_ok(), oracle.is_ok(), "{whole:?} {oracle:?}");
         assert_eq!(whole.ok(), oracle.ok());

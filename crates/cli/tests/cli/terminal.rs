@@ -166,7 +166,7 @@ fn status_lines_are_erased_at_the_end() {
         {"progress": {"steps": 3, "total": true, "everyMs": 400, "message": "working"}}, {"replyText": "done"}]}]}),
     )]);
     let shown = on_a_terminal(&mut lab.command(&["call", "s", "t"]));
-    assert!(shown.contains(" mcp__s__t  1 s  #"), "{shown:?}");
+    assert!(shown.contains(" t  1 s  #"), "{shown:?}");
     assert!(shown.contains("-  [2/3] working"), "{shown:?}");
     assert!(shown.ends_with("\r\u{1b}[K| done\r\n"), "{shown:?}");
     // Nothing moves where nobody could follow, or where logs are in between.

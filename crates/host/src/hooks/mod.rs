@@ -1,8 +1,9 @@
 //! Hooks: the user's commands that run before and after calls and for elicitations (ELI-4).
 //!
 //! The settings name them (`config::hooks`), [`input`] is what they read, [`process`] runs one,
-//! [`decision`] reads its verdict, and [`tool_use`] and [`elicitation`] are the events. A hook can forbid a call and change its
-//! arguments, but never permit one: permission is asked for afterwards, with the final arguments.
+//! [`decision`] reads its verdict, and [`tool_use`] and [`elicitation`] are the events. A hook can
+//! forbid a call and change its arguments, but never permit one: permission is asked for
+//! afterwards, with the final arguments.
 
 mod decision;
 mod elicitation;

@@ -103,3 +103,13 @@ proptest! {
         check(format!("{interim}{version} 200 OK\r\n{headers}\r\n{body}").as_bytes());
     }
 }
+
+/// hyper accepts it. A proxy that ends the trailers elsewhere would read another response.
+#[test]
+fn a_lone_line_feed_in_trailers_is_refused() {
+    let head = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+    for (body, is_ok) in [("0\r\n\r\n", true), ("0\r\n\nx: y\r\n\r\n", false)] {
+        let read = http1(&[format!("{head}{body}").as_bytes()]);
+        assert_eq!(read.is_ok(), is_ok, "{body:?}: {read:?}");
+    }
+}
