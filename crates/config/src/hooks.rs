@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+#[cfg(feature = "hooks")]
 use regex::Regex;
 use serde_json::value::RawValue;
 
@@ -23,6 +24,7 @@ const MAX_TIMEOUT: Duration = Duration::from_mins(10);
 const MAX_HOOKS: usize = 1000;
 
 /// The maximum size of a compiled pattern, in bytes.
+#[cfg(feature = "hooks")]
 const MAX_PATTERN: usize = 1 << 20;
 
 /// An event that runs hooks.
@@ -113,6 +115,7 @@ pub struct HookMatcher {
 enum Pattern {
     All,
     AnyOf(Vec<String>),
+    #[cfg(feature = "hooks")]
     Regex(Regex),
 }
 
@@ -129,6 +132,7 @@ impl HookMatcher {
             words if words.chars().all(is_plain) => {
                 Pattern::AnyOf(words.split('|').map(str::to_owned).collect())
             }
+            #[cfg(feature = "hooks")]
             expression => {
                 let built = regex::RegexBuilder::new(expression)
                     .size_limit(MAX_PATTERN)
@@ -139,6 +143,8 @@ impl HookMatcher {
                 };
                 Pattern::Regex(built.map_err(problem)?)
             }
+            #[cfg(not(feature = "hooks"))]
+            _ => return Err("this build has no regular expressions".to_owned()),
         };
         Ok(Self {
             text: text.to_owned(),
@@ -151,6 +157,7 @@ impl HookMatcher {
         match &self.pattern {
             Pattern::All => true,
             Pattern::AnyOf(words) => words.iter().any(|word| word == name),
+            #[cfg(feature = "hooks")]
             Pattern::Regex(regex) => regex.is_match(name),
         }
     }
@@ -238,6 +245,7 @@ pub(crate) fn read<'a>(
         _ if hook.event.is_of_servers() => true,
         Pattern::All => true,
         Pattern::AnyOf(words) => words.iter().any(|word| word.starts_with("mcp__")),
+        #[cfg(feature = "hooks")]
         Pattern::Regex(_) => hook.matcher.text.contains("mcp"),
     };
     if reader.hooks.iter().any(concerns_mcp) {
