@@ -1,7 +1,8 @@
 //! The terminal interface (UI-4): `trunkline` alone on a terminal.
 //!
 //! `model` is the state and its pure update, `view` draws it, `input` maps keys to actions,
-//! `effects` talks to the host, and `run` is the event loop, the only place with IO.
+//! `effects` talks to the host and writes files, `terminal` owns the screen, and `run` is the event
+//! loop.
 
 mod asker;
 mod command;
