@@ -9,7 +9,7 @@ Exit codes:
   4    needs authentication
   5    refused by policy, approval, permission or a pin
   6    timed out
-  130  interrupted
+  130  interrupted by Ctrl-C, SIGTERM or SIGHUP
 The tool may have run after 1, 6 and 130, and never after 3.
 
 Try `trunkline demo`.";

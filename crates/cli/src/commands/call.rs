@@ -45,7 +45,7 @@ pub(crate) async fn run(config: &ConfigArgs, call: &CallArgs, as_json: bool) -> 
             return Exit::Usage;
         }
     };
-    let timeout = call.timeout.map(Duration::from_millis);
+    let timeout = call.timeout;
     let (wanted, given) = (&wanted, &given);
     let has_json_args = call.json_args.is_some();
     let elicit = TerminalElicit::new(Arc::clone(&flags));
@@ -104,7 +104,7 @@ pub(crate) async fn ready_in_time(host: &Host, timeout: Option<Duration>) -> boo
     ready
 }
 
-pub(crate) const MORE_TIME: &str = "allow more time with --timeout (ms)";
+pub(crate) const MORE_TIME: &str = "allow more time with --timeout";
 
 /// Adds the command that shows the server's log to a hint.
 pub(crate) fn with_logs(hint: &str, server: &str) -> String {

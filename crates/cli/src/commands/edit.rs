@@ -156,7 +156,8 @@ fn edits(args: &EditArgs, entry: &Value) -> Result<Vec<EntryEdit>, Problem> {
         ("connectTimeout", args.connect_timeout),
     ] {
         if let Some(value) = value {
-            edits.push(EntryEdit::set(&[field], value));
+            let millis = u64::try_from(value.as_millis()).unwrap_or(u64::MAX);
+            edits.push(EntryEdit::set(&[field], millis));
         }
     }
     for written in &args.set {
