@@ -5,6 +5,7 @@
 
 mod args;
 mod arguments;
+mod background;
 mod browser;
 mod change;
 mod commands;
@@ -285,6 +286,7 @@ async fn run(args: Args) -> Exit {
         Command::Logs(logs) => commands::logs::run(&config, &logs, json).await,
         Command::Sdk { config: more } => commands::sdk::run(config.and(more)).await,
         Command::Completions(completions) => commands::completions::run(&completions, json),
+        Command::CheckCatalogs => background::run(&config).await,
         Command::Man { out } => commands::man::run(out.as_deref(), json),
     }
 }
