@@ -272,6 +272,9 @@ fn fail_within(error: &CallError, limited: bool, own: bool) -> Exit {
         _ if error.change().is_some() => {
             Some("to accept the change, pass --accept-changes".to_owned())
         }
+        _ if error.rule().is_some_and(|rule| rule.is_unreadable) => {
+            Some("correct the file; `trunkline list` shows what is wrong with it".to_owned())
+        }
         _ if error.rule().is_some() => Some("to allow it, remove the rule".to_owned()),
         (_, Some(server), _) if matches!(error.state(), Some(State::Disabled)) => {
             Some(standing::enable_hint(server))

@@ -96,8 +96,7 @@ fn text(found: ResolvedTool, denied: Option<&Denial>) -> Lines {
         ResolvedTool::BuiltIn(_) => lines.push("  built-in"),
     }
     if let Some(denied) = denied {
-        let (rule, source) = (&denied.rule, &denied.source);
-        let what = format!("  denied by the rule \"{rule}\" in {source}");
+        let what = format!("  denied: {}", denied.reason);
         lines.push_line(Line::of(Style::Failed, what));
     }
     if !description.trim().is_empty() {
