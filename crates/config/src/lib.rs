@@ -33,6 +33,7 @@ mod scopes;
 mod secret;
 mod server_set;
 mod settings;
+mod suggest;
 #[cfg(feature = "watch")]
 mod watch;
 mod xaa;
@@ -64,6 +65,7 @@ pub use policy::{Blocked, Policy};
 pub use scopes::{ConnectorEntry, Scope};
 pub use secret::{HIDDEN, Secret};
 pub use server_set::{EntryStatus, Server, ServerSet, Source};
+pub use suggest::nearest;
 #[cfg(feature = "watch")]
 pub use watch::Watcher;
 pub use xaa::XaaIdp;

@@ -70,13 +70,14 @@ pub(crate) struct Settings {
 }
 
 /// The rule for every tool of every server.
-const EVERYTHING: &str = "mcp__*";
+pub(crate) const EVERYTHING: &str = "mcp__*";
 
 impl PermissionLists {
     /// Denies everything, because the rules are unreadable.
     pub(crate) fn deny_all() -> Self {
         Self {
             deny: vec![EVERYTHING.to_owned()],
+            is_unreadable: true,
             ..Self::default()
         }
     }
@@ -88,6 +89,8 @@ pub(crate) struct PermissionLists {
     pub(crate) allow: Vec<String>,
     pub(crate) ask: Vec<String>,
     pub(crate) deny: Vec<String>,
+    /// Whether [`EVERYTHING`] is denied because the rules are unreadable.
+    pub(crate) is_unreadable: bool,
 }
 
 impl Settings {
@@ -316,8 +319,11 @@ impl<'r, 'a> SettingsReader<'r, 'a> {
                 }
             };
             let mut inner = SettingsReader::new(self.document, &members, self.diagnostics);
-            lists.ask.extend(inner.restrictive_rules("ask"));
-            lists.deny.extend(inner.restrictive_rules("deny"));
+            for (key, rules) in [("ask", &mut lists.ask), ("deny", &mut lists.deny)] {
+                let (found, is_unreadable) = inner.restrictive_rules(key);
+                rules.extend(found);
+                lists.is_unreadable |= is_unreadable;
+            }
             if last == Some(self.document.offset(raw)) {
                 let mut inner = SettingsReader::new(self.document, &members, self.diagnostics);
                 lists.allow = inner.names("allow");
@@ -327,17 +333,19 @@ impl<'r, 'a> SettingsReader<'r, 'a> {
     }
 
     /// All lists of rules of that name, which forbid. A bare rule counts; if a list is unreadable,
-    /// everything is forbidden.
-    fn restrictive_rules(&mut self, key: &str) -> Vec<String> {
+    /// everything is forbidden, and the flag is set.
+    fn restrictive_rules(&mut self, key: &str) -> (Vec<String>, bool) {
         let mut rules = Vec::new();
+        let mut is_unreadable = false;
         for raw in self.restrictive(key) {
             rules.extend(self.names_in(key, raw));
             if !raw.get().starts_with('[') {
                 let lone = self.document.decode(raw);
+                is_unreadable |= lone.is_err();
                 rules.push(lone.unwrap_or_else(|_| EVERYTHING.to_owned()));
             }
         }
-        rules
+        (rules, is_unreadable)
     }
 
     /// The rules of all lists of that name; `None` if there is none.

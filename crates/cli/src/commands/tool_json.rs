@@ -92,6 +92,9 @@ pub(crate) struct ToolJson<'a> {
 pub(crate) struct Denial {
     pub(crate) rule: String,
     pub(crate) source: String,
+    /// What denies it, in words.
+    #[serde(skip)]
+    pub(crate) reason: String,
 }
 
 impl Denial {
@@ -101,6 +104,7 @@ impl Denial {
         Some(Self {
             rule: rule.text.clone(),
             source: rule.source.clone(),
+            reason: rule.denial(),
         })
     }
 }

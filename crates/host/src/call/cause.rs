@@ -53,9 +53,9 @@ pub(crate) enum Cause {
     },
     #[error("this is no address of a resource: {reason}")]
     InvalidUri { reason: &'static str },
-    #[error("\"{tool}\" may not be called: the rule \"{}\" of {} denies it", rule.text, rule.source)]
+    #[error("\"{tool}\" may not be called: {}", rule.denial())]
     ToolDenied { tool: String, rule: PermissionRule },
-    #[error("nothing of \"{server}\" may be used: the rule \"{}\" of {} denies it", rule.text, rule.source)]
+    #[error("nothing of \"{server}\" may be used: {}", rule.denial())]
     ServerDenied {
         server: String,
         rule: PermissionRule,

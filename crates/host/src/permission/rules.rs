@@ -195,6 +195,7 @@ fn given(text: String) -> PermissionRule {
     PermissionRule {
         text,
         source: PROGRAM.to_owned(),
+        is_unreadable: false,
     }
 }
 
