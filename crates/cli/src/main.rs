@@ -224,6 +224,7 @@ async fn run(args: Args) -> Exit {
         }
         Command::Accounts => commands::accounts::run(json),
         Command::Xaa { command } => commands::xaa::run(&command, json).await,
+        Command::Policy(policy) => commands::policy::run(config, policy, json).await,
         Command::Import(import) => commands::import::run(&config, &import, json),
         Command::Clean {
             config: more,
