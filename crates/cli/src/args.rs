@@ -379,6 +379,8 @@ pub(crate) enum Command {
         #[command(flatten)]
         config: ConfigArgs,
     },
+    /// Serve all servers as one MCP server
+    Serve(crate::commands::serve::ServeArgs),
     /// Print or install a shell completion script
     #[command(after_help = COMPLETIONS_HELP)]
     Completions(CompletionsArgs),
