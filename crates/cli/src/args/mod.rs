@@ -194,6 +194,8 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: XaaCommand,
     },
+    /// Serve all servers as one MCP server
+    Serve(crate::commands::serve::ServeArgs),
     /// Show the policy for calls, and test what it does to one
     Policy(PolicyArgs),
     /// Import servers from other MCP clients

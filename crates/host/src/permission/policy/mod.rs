@@ -203,6 +203,7 @@ impl CompiledPolicy {
             rule: PermissionRule {
                 text: format!("{KEY}{part}"),
                 source: self.policy.source.clone(),
+                is_unreadable: false,
             },
             reason,
         }
