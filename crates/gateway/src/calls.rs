@@ -56,7 +56,7 @@ impl ClientSession {
             return self.search(caller.era, call.arguments).await;
         }
         let (server, pool_name) = self.find_tool(&call.name).await?;
-        self.profile().admit(&pool_name)?;
+        self.profile().admit()?;
         let open = OpenCall::new(&server, &caller, reply);
         let work = self.tool_work(&open, &caller, server, pool_name, call.arguments);
         self.drive("tools/call", params, open, work).await
@@ -70,7 +70,7 @@ impl ClientSession {
                 View::All => pool.get(name).cloned(),
                 View::Server(server) => pool.find(server, name).cloned(),
             };
-            tool.filter(|tool| self.shows_server(&tool.server) && self.profile_allows(tool))
+            tool.filter(|tool| self.shows_server(&tool.server))
         };
         let found = match find() {
             Some(tool) => Some(tool),
@@ -151,7 +151,7 @@ impl ClientSession {
         let uri: Option<String> = params.field("uri");
         let uri = uri.ok_or_else(|| invalid_params("resources/read needs a uri"))?;
         let address = route::resource(self.host(), self.view(), &uri)?;
-        self.profile().admit_request()?;
+        self.profile().admit()?;
         let open = OpenCall::new(&address.server, &caller, reply);
         let (session, registered) = (Arc::clone(&self), self.register(&open));
         let (era, options) = (caller.era, self.read_options(&open, &caller));
@@ -184,7 +184,7 @@ impl ClientSession {
         let name = name.ok_or_else(|| invalid_params("prompts/get needs the name of a prompt"))?;
         let command = route::prompt(self.host(), self.view(), &name)?;
         let arguments = string_members(params.get("arguments").as_ref())?;
-        self.profile().admit_request()?;
+        self.profile().admit()?;
         let open = OpenCall::new(&command.server, &caller, reply);
         let (session, registered) = (Arc::clone(&self), self.register(&open));
         let (era, options) = (caller.era, self.read_options(&open, &caller));
@@ -245,7 +245,7 @@ impl ClientSession {
                 ));
             }
         };
-        self.profile().admit_request()?;
+        self.profile().admit()?;
         let argument = (name.as_str(), value.as_str());
         let completed = self.host().complete(&server, &reference, argument, &known);
         let completion = match completed.await {

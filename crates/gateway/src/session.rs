@@ -42,8 +42,7 @@ pub struct ClientSession {
     key: Arc<str>,
     gateway: Arc<GatewayShared>,
     info: ClientInfo,
-    host: Host,
-    profile: Arc<Profile>,
+    profile: Profile,
     settled_at: Instant,
     state: Mutex<State>,
     pub(crate) subscriptions: Subscriptions,
@@ -71,15 +70,13 @@ impl ClientSession {
         key: Arc<str>,
         gateway: Arc<GatewayShared>,
         info: ClientInfo,
-        host: Host,
-        profile: Arc<Profile>,
+        profile: Profile,
     ) -> Arc<Self> {
         let now = Instant::now();
         Arc::new(Self {
             key,
             gateway,
             info,
-            host,
             profile,
             settled_at: now.checked_add(SETTLE_TIME).unwrap_or(now),
             state: Mutex::default(),
@@ -137,7 +134,7 @@ impl ClientSession {
         self.gateway.clients.remove(&self.key);
         self.lock_parked().clear();
         self.end_subscriptions();
-        self.gateway.end_private_servers(&self.host);
+        self.gateway.end_private_servers(self.profile.owner());
     }
 
     async fn handle(
@@ -222,8 +219,8 @@ impl ClientSession {
             status.catalog.identity.is_none()
                 && matches!(status.state, trunkline::server::State::Pending { .. })
         };
-        if self.host.servers().iter().any(is_unknown) {
-            let _ = tokio::time::timeout_at(self.settled_at, self.host.ready()).await;
+        if self.host().servers().iter().any(is_unknown) {
+            let _ = tokio::time::timeout_at(self.settled_at, self.host().ready()).await;
         }
     }
 
@@ -263,7 +260,7 @@ impl Drop for ClientSession {
 /// What the other modules see of a session.
 impl ClientSession {
     pub(crate) fn host(&self) -> &Host {
-        &self.host
+        self.profile.host()
     }
 
     pub(crate) fn gateway(&self) -> &Arc<GatewayShared> {
@@ -292,7 +289,7 @@ impl ClientSession {
 
     /// Whether the client sees a server.
     pub(crate) fn sees(&self, server: &str) -> bool {
-        self.shows_server(server) && self.host.server(server).is_some()
+        self.shows_server(server) && self.host().server(server).is_some()
     }
 
     pub(crate) fn link(&self) -> Option<Arc<dyn ClientLink>> {

@@ -328,6 +328,7 @@ pub(crate) async fn forward_changes(
             return;
         };
         for session in gateway.clients.sessions() {
+            session.start_private_servers();
             session.changed(&changes);
         }
     }
