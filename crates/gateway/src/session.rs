@@ -214,7 +214,7 @@ impl ClientSession {
 
     /// Waits for servers that are still starting and whose tools are unknown, for a bounded time
     /// after the client has connected.
-    async fn settle(&self) {
+    pub(crate) async fn settle(&self) {
         let is_unknown = |status: &Arc<trunkline::server::ServerStatus>| {
             status.catalog.identity.is_none()
                 && matches!(status.state, trunkline::server::State::Pending { .. })
@@ -331,6 +331,7 @@ impl ClientSession {
         calls.open.push((number, Arc::clone(call)));
         RegisteredCall {
             session: Arc::clone(self),
+            call: Arc::clone(call),
             number,
         }
     }
@@ -339,6 +340,7 @@ impl ClientSession {
 /// A call's place in its session.
 pub(crate) struct RegisteredCall {
     session: Arc<ClientSession>,
+    call: Arc<OpenCall>,
     number: u64,
 }
 
@@ -346,5 +348,7 @@ impl Drop for RegisteredCall {
     fn drop(&mut self) {
         let mut calls = self.session.lock_calls();
         calls.open.retain(|(number, _)| *number != self.number);
+        drop(calls);
+        self.call.end();
     }
 }

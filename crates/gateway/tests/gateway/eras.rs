@@ -19,7 +19,10 @@ fn script() -> Script {
         .tool("update", json!([{"publish": {"method": "notifications/resources/updated", "params": {"uri": "note://1"}}}, {"replyText": "ok"}]))
         .tool("grow", json!([{"addTool": {"name": "grown", "inputSchema": {"type": "object"}}}, {"replyText": "ok"}]))
         .tool("log", json!([{"notify": {"method": "notifications/message", "params": {"level": "warning", "logger": "db", "data": "look"}}}, {"replyText": "ok"}]))
-        .tool("task", json!([{"task": {"pollMs": 5, "steps": [{"sleepMs": 5}], "end": {"result": {"content": [{"type": "text", "text": "worked"}]}}}}]));
+        .tool_with(json!({
+            "name": "task", "inputSchema": {"type": "object"}, "execution": {"taskSupport": "required"},
+            "do": [{"task": {"pollMs": 5, "steps": [{"sleepMs": 5}], "end": {"result": {"content": [{"type": "text", "text": "worked"}]}}}}],
+        }));
     script.instructions = Some("Be kind.".to_owned());
     script.resources = serde_json::from_value(json!([
         {"uri": "note://1", "name": "one", "text": "hello"},

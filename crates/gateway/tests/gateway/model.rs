@@ -301,17 +301,15 @@ impl Actor {
         let result = &message["result"];
         if result["resultType"] == "input_required" {
             assert_eq!(self.client.era, Era::Modern);
-            let request = &result["inputRequests"]["q1"];
-            let text = own_part(request["params"]["message"].as_str().unwrap());
-            assert!(
-                self.is_mine(text),
-                "client {} was asked {text}",
-                self.number
-            );
             let mut retry = call.params.clone();
             retry["requestState"] = result["requestState"].clone();
             // The question may be about another of its calls: it has one client, not one call.
-            retry["inputResponses"]["q1"] = answer(&request["params"]);
+            for (key, request) in result["inputRequests"].as_object().unwrap() {
+                let text = own_part(request["params"]["message"].as_str().unwrap());
+                let number = self.number;
+                assert!(self.is_mine(text), "client {number} was asked {text}");
+                retry["inputResponses"][key] = answer(&request["params"]);
+            }
             let id = self.client.send("tools/call", retry).await;
             self.open.insert(id, call);
             return;
