@@ -11,8 +11,10 @@
 mod client;
 mod endpoint;
 mod gateway;
+pub mod http;
 mod link;
 mod session;
+pub mod store;
 
 pub use client::{ClientInfo, ConnectError, View};
 pub use gateway::{Gateway, GatewayOptions};
