@@ -5,6 +5,7 @@
 
 mod args;
 mod arguments;
+mod background;
 mod browser;
 mod change;
 mod commands;
@@ -29,8 +30,8 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Parser;
 use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser};
 
 use args::{Args, Command};
 use exit::Exit;
@@ -45,7 +46,7 @@ fn main() -> ExitCode {
     }
     let words = args::expand_mcp_config(claude_aliases(std::env::args_os().collect()));
     output::decide_colours(&words);
-    let args = match Args::try_parse_from(&words).or_else(|error| interface(&words, error)) {
+    let args = match Args::try_parse_from(&words) {
         Ok(args) => args,
         Err(error) => {
             return report_usage(&words, &error).into();
@@ -74,18 +75,32 @@ fn main() -> ExitCode {
     exit.into()
 }
 
-/// Opens the terminal interface where a command is missing and a terminal is there (UI-4).
-fn interface(words: &[OsString], error: clap::Error) -> Result<Args, clap::Error> {
-    let is_missing = matches!(
-        error.kind(),
-        ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
-    );
-    if !is_missing || !ui::is_possible() {
-        return Err(error);
+/// Returns the command. Without one, the terminal interface opens where it can (UI-4), and the help
+/// is shown elsewhere.
+fn command_or_interface(command: Option<Command>) -> Result<Command, Exit> {
+    let interface = Command::Ui {
+        config: args::ConfigArgs::default(),
+    };
+    match command {
+        Some(command) => Ok(command),
+        None if ui::is_possible() => Ok(interface),
+        None => {
+            let words: Vec<OsString> = std::env::args_os().collect();
+            if output::is_json() {
+                let hint = Some("see `trunkline --help`");
+                output::error("a command is missing", hint);
+            } else {
+                let help = Args::command().render_help();
+                output::usage_error(&help.to_string(), &words);
+            }
+            if ui::is_dumb() && output::on_terminal() {
+                output::note(output::Lines::one(
+                    "\nTERM=dumb cannot show the terminal interface; all commands work",
+                ));
+            }
+            Err(Exit::Usage)
+        }
     }
-    let words = words.iter().cloned().chain(["ui".into()]);
-    // Another command may lack its own subcommand.
-    Args::try_parse_from(words).map_err(|_| error)
 }
 
 /// Reports a bad command line, or prints the help or version that it asks for.
@@ -150,6 +165,10 @@ async fn run(args: Args) -> Exit {
     if no_pager {
         output::use_no_pager();
     }
+    let command = match command_or_interface(command) {
+        Ok(command) => command,
+        Err(exit) => return exit,
+    };
     // There, it asks for more output of the command.
     let shows_more = matches!(command, Command::List { .. } | Command::Doctor { .. });
     // Log lines would paint over the interface.
@@ -205,6 +224,7 @@ async fn run(args: Args) -> Exit {
         }
         Command::Accounts => commands::accounts::run(json),
         Command::Xaa { command } => commands::xaa::run(&command, json).await,
+        Command::Policy(policy) => commands::policy::run(config, policy, json).await,
         Command::Import(import) => commands::import::run(&config, &import, json),
         Command::Clean {
             config: more,
@@ -268,6 +288,7 @@ async fn run(args: Args) -> Exit {
         Command::Sdk { config: more } => commands::sdk::run(config.and(more)).await,
         Command::Serve(serve) => commands::serve::run(config, serve).await,
         Command::Completions(completions) => commands::completions::run(&completions, json),
+        Command::CheckCatalogs => background::run(&config).await,
         Command::Man { out } => commands::man::run(out.as_deref(), json),
     }
 }

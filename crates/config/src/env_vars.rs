@@ -72,6 +72,9 @@ variables! {
     /// `true` starts a server whose tools are known from an earlier run only when one of them is
     /// called (LIF-13).
     TRUNKLINE_LAZY = "false";
+    /// `false` starts no check in the background after a command has answered from old stored
+    /// catalogs (UI-6).
+    TRUNKLINE_BACKGROUND_CHECK = "true";
     /// Spans and events to print to stderr, for example `trunkline=info`; `--verbose` is the same.
     RUST_LOG = "";
     /// `true` omits `mcp__<server>__` from the names of the embedding program's tools (TOOL-2).

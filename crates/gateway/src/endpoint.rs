@@ -10,7 +10,7 @@ use trunkline_wire::{ByteString, Json, Peer};
 use crate::client::{ClientInfo, ConnectError};
 use crate::gateway::Gateway;
 use crate::link::{ClientLink, LinkFuture, is_expendable};
-use crate::session::ClientSession;
+use crate::session::{ClientRequest, ClientSession};
 
 /// The maximum number of concurrent requests of one client (SEC-4).
 const MAX_REQUESTS: usize = 1024;
@@ -53,12 +53,22 @@ struct PeerHandler {
 }
 
 impl Handler for PeerHandler {
-    fn request(&self, method: ByteString, params: Option<Json>) -> ResponseFuture {
+    fn request_with_id(
+        &self,
+        id: &Json,
+        method: ByteString,
+        params: Option<Json>,
+    ) -> ResponseFuture {
+        let request = ClientRequest {
+            id: id.clone(),
+            method,
+            params,
+        };
         let (session, link) = (Arc::clone(&self.session), Arc::clone(&self.link));
         Box::pin(async move {
             // The peer exists before its link, by an instant.
             let link = Arc::clone(link.wait().await);
-            session.request(method, params, link).await
+            session.request(request, link).await
         })
     }
 

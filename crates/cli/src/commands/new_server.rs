@@ -263,7 +263,7 @@ mod tests {
             .map_err(|error| error.to_string())?
             .command
         {
-            Command::Add(add) => NewServer::parse(&add).map_err(|(problem, _)| problem),
+            Some(Command::Add(add)) => NewServer::parse(&add).map_err(|(problem, _)| problem),
             _ => Err("another command".to_owned()),
         }
     }

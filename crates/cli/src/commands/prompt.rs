@@ -16,7 +16,7 @@ use crate::exit::Exit;
 use crate::output::{self, Stream, TextKind, inline};
 
 pub(crate) async fn run(config: &ConfigArgs, prompt: &PromptArgs, as_json: bool) -> Exit {
-    let timeout = prompt.timeout.map(Duration::from_millis);
+    let timeout = prompt.timeout;
     let is_command = |word: &str| word.strip_prefix('/').unwrap_or(word).starts_with("mcp__");
     let literal = &prompt.literal[..];
     match &prompt.words[..] {

@@ -4,7 +4,6 @@ use std::borrow::Cow;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -36,7 +35,7 @@ pub(crate) async fn run(config: &ConfigArgs, read: &ReadArgs, as_json: bool) -> 
         Ok(wanted) => wanted,
         Err(exit) => return exit,
     };
-    let timeout = read.timeout.map(Duration::from_millis);
+    let timeout = read.timeout;
     let output = read.output.as_deref();
     let target = Target::Server(&wanted.server);
     context::with_target(config, target, timeout, async |host, left| {

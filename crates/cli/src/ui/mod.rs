@@ -47,8 +47,12 @@ use view::Theme;
 
 /// Returns whether the interface can run here.
 pub(crate) fn is_possible() -> bool {
-    let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb" || term.is_empty());
-    io::stdin().is_terminal() && io::stdout().is_terminal() && !is_dumb
+    io::stdin().is_terminal() && io::stdout().is_terminal() && !is_dumb()
+}
+
+/// Returns whether the terminal cannot move the cursor.
+pub(crate) fn is_dumb() -> bool {
+    std::env::var_os("TERM").is_none_or(|term| term == "dumb" || term.is_empty())
 }
 
 /// Runs the interface.

@@ -164,7 +164,7 @@ fn mistakes_in_reading_are_explained() {
     );
     let run = lab.run(&["read", "slow", "a:1", "--timeout", "1500"]);
     assert_eq!(run.code, Some(6), "{run:#?}");
-    let told = "no answer within 1500 ms\n  hint: allow more time with --timeout (ms); see `trunkline logs slow`";
+    let told = "no answer within 1500 ms\n  hint: allow more time with --timeout; see `trunkline logs slow`";
     assert!(run.err.contains(told), "{run:#?}");
 }
 

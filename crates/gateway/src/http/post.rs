@@ -25,6 +25,7 @@ use super::stream::{Beginning, EventStream};
 use super::table::SessionError;
 use super::trace::continue_trace;
 use crate::client::{ConnectError, View};
+use crate::session::ClientRequest;
 
 /// An answer that takes longer becomes an event stream, which shows that the connection lives and
 /// can be resumed.
@@ -192,7 +193,12 @@ impl Post<'_> {
             params,
             mut timer,
         } = request;
-        let future = client.request(method, params, Arc::new(link));
+        let request = ClientRequest {
+            id: id.clone(),
+            method,
+            params,
+        };
+        let future = client.request(request, Arc::new(link));
         let task = tokio::spawn(async move {
             let _held = (permit, in_flight);
             let outcome = future.await;

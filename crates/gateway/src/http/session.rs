@@ -14,7 +14,7 @@ use super::calls::CallTimer;
 use super::link::{Questions, StreamLink, encode};
 use super::stream::{EventStream, Overflow, Weight};
 use crate::client::View;
-use crate::session::ClientSession;
+use crate::session::{ClientRequest, ClientSession};
 use crate::store::{Digest, now_millis};
 
 /// The stream of a GET, which belongs to no request.
@@ -208,7 +208,12 @@ impl HttpSession {
             activity: Some(self.activity()),
         };
         let handles_version = &*method == "initialize";
-        let future = self.client.request(method, params, self.link(stream));
+        let request = ClientRequest {
+            id: id.clone(),
+            method,
+            params,
+        };
+        let future = self.client.request(request, self.link(stream));
         let task = tokio::spawn(async move {
             let _held = held;
             let outcome = future.await;

@@ -12,7 +12,7 @@ use super::session::{HttpSession, Kind};
 use super::stream::EventStream;
 use crate::client::{ClientInfo, ConnectError, View};
 use crate::gateway::Gateway;
-use crate::session::ClientSession;
+use crate::session::{ClientRequest, ClientSession};
 use crate::store::{Digest, SessionRecord, StoreError, Stores, now_millis, random_id};
 
 /// The random bytes of a session id.
@@ -283,8 +283,12 @@ async fn handshake(session: &HttpSession, params: String) -> Result<(), RpcError
     let params = Json::parse(params).map_err(invalid)?;
     let nowhere = Arc::new(EventStream::new(1, 0));
     let link = Arc::new(StreamLink::new(nowhere, None, || {}));
-    let method = ByteString::from_static("initialize");
-    let result = session.client.request(method, Some(params), link).await?;
+    let request = ClientRequest {
+        id: Json::null(),
+        method: ByteString::from_static("initialize"),
+        params: Some(params),
+    };
+    let result = session.client.request(request, link).await?;
     session.initialized(&result);
     session
         .client
