@@ -8,6 +8,7 @@ use trunkline_config::{CallPolicy, EffectRule, PermissionRule, PolicyDecision};
 use super::tool_ref::{ResolvedTool, ToolRef};
 use crate::args::ConfigArgs;
 use crate::arguments::CallArguments;
+use crate::background::Checker;
 use crate::exit::Exit;
 use crate::output::{self, Line, Lines, Style, inline};
 use crate::session;
@@ -86,7 +87,8 @@ async fn test(config: &ConfigArgs, words: &[String], catalogs: Catalogs, as_json
             return Exit::Usage;
         }
     };
-    let (wanted, given) = (&wanted, &given);
+    let checker = Checker::of(&configured);
+    let (wanted, given, checker) = (&wanted, &given, &checker);
     session::with_host(wanted.host(configured), |host| async move {
         session::ready(&host).await;
         let pool = host.pool();
@@ -109,7 +111,7 @@ async fn test(config: &ConfigArgs, words: &[String], catalogs: Catalogs, as_json
             output::json(&json!({"tool": name, "decision": decision, "reasons": reasons}));
         } else {
             output::result(describe(name, &verdict));
-            stored::note(&host);
+            stored::note(&host, checker);
         }
         match verdict.decision {
             Decision::Deny => Exit::Refused,
