@@ -12,7 +12,7 @@ use url::Url;
 
 use crate::exit::Exit;
 use crate::interrupt::interrupted;
-use crate::output;
+use crate::output::{self, Line, Style};
 use crate::session;
 
 /// Options of the HTTP endpoint.
@@ -176,7 +176,10 @@ pub(super) async fn serve(
     if as_json {
         output::json_line(&serde_json::json!({"url": server.url()}));
     } else {
-        output::note(&*format!("listening on {}", server.url()));
+        output::note(Line::of(
+            Style::Plain,
+            format_args!("listening on {}", server.url()),
+        ));
     }
     server.run(interrupted()).await;
     Exit::Interrupted

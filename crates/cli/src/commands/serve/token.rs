@@ -57,7 +57,7 @@ pub(super) async fn run(command: TokenCommand, as_json: bool) -> Exit {
                 shown["token"] = new.token.into();
                 output::json(&shown);
             } else {
-                output::result(&*new.token);
+                output::result(Line::of(Style::Plain, new.token));
                 output::note("this token is shown once; it goes into the client as a bearer token");
             }
             Exit::Done
@@ -85,7 +85,8 @@ pub(super) async fn run(command: TokenCommand, as_json: bool) -> Exit {
                 } else {
                     for token in &revoked {
                         let label = output::name(&token.label);
-                        output::note(&*format!("revoked {} of {label}", token.id));
+                        let text = format!("revoked {} of {label}", token.id);
+                        output::note(Line::of(Style::Plain, text));
                     }
                 }
                 Exit::Done
