@@ -5,6 +5,7 @@ use trunkline_wire::version::{Era, LEGACY, MODERN};
 use trunkline_wire::{Json, ObjectWriter, RpcError};
 
 use crate::logging::Level;
+use crate::trace;
 
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
@@ -92,7 +93,7 @@ impl Caller {
     }
 
     /// The `_meta` for the server: the client's, without what belongs to the client's request
-    /// alone, and with the level of log messages.
+    /// alone, and with the level of log messages and a span of our own.
     pub(crate) fn upstream_meta(&self) -> Option<Json> {
         let mut meta = ObjectWriter::new();
         let mut is_empty = self.level.is_none();
@@ -105,6 +106,7 @@ impl Caller {
                     is_empty = false;
                 }
             });
+            is_empty &= !trace::write_span(given, &mut meta);
         }
         if let Some(level) = self.level {
             meta.string(trunkline_wire::client::LOG_LEVEL, level.name());

@@ -28,6 +28,7 @@ mod search;
 mod session;
 pub mod store;
 mod subscriptions;
+mod trace;
 mod translate;
 
 pub use client::{ClientInfo, ConnectError, View};

@@ -26,6 +26,8 @@ mod body;
 mod calls;
 mod endpoint;
 mod error;
+#[doc(hidden)]
+pub mod fuzzing;
 mod guard;
 mod identity;
 mod io;
@@ -45,7 +47,6 @@ mod sse;
 mod stream;
 mod table;
 mod tls;
-mod trace;
 
 pub use error::HttpError;
 pub use options::{HttpLimits, HttpOptions, OAuthOptions, TlsIdentity};

@@ -16,8 +16,8 @@ use super::post::malformed;
 use super::respond::{self, HTTP, Response, UNKNOWN_SESSION};
 use super::session::{HttpSession, Kind, Request, deliver};
 use super::sse::EventBody;
-use super::trace::continue_trace;
 use crate::client::View;
+use crate::trace::adopt_headers;
 
 impl Endpoint {
     /// Opens a session and its stream, which begins with the URL for messages.
@@ -63,7 +63,7 @@ impl Endpoint {
         };
         match message {
             Message::Request { id, method, params } => {
-                let params = continue_trace(params, &headers);
+                let params = adopt_headers(params, &headers);
                 let request = Request::new(self, &session.view, id, method, params);
                 return self.start_sse(identity, &session, request);
             }

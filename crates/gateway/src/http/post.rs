@@ -23,9 +23,9 @@ use super::session::{HttpSession, Kind, Request, deliver};
 use super::sse::{EventBody, EventId, Log};
 use super::stream::{Beginning, EventStream};
 use super::table::SessionError;
-use super::trace::continue_trace;
 use crate::client::{ConnectError, View};
 use crate::session::ClientRequest;
+use crate::trace::adopt_headers;
 
 /// An answer that takes longer becomes an event stream, which shows that the connection lives and
 /// can be resumed.
@@ -182,7 +182,7 @@ impl Post<'_> {
             Err(refusal) => return refusal,
         };
         let in_flight = (&*request.method != LISTEN).then(|| endpoint.in_flight.enter());
-        request.params = continue_trace(request.params, self.headers);
+        request.params = adopt_headers(request.params, self.headers);
         let stream = Arc::new(EventStream::new(1, 0));
         let end = Arc::clone(&stream);
         let link = StreamLink::new(Arc::clone(&stream), None, move || end.end());
@@ -246,7 +246,7 @@ impl Post<'_> {
             }
         };
         let initialize = handshake.then(|| request.params.clone()).flatten();
-        request.params = continue_trace(request.params, self.headers);
+        request.params = adopt_headers(request.params, self.headers);
         let id = request.id.clone();
         let stream = session.open_stream();
         let pending = Arc::new(AtomicUsize::new(1));
@@ -361,7 +361,7 @@ impl Post<'_> {
         for message in messages {
             match message {
                 Message::Request { id, method, params } => {
-                    let params = continue_trace(params, self.headers);
+                    let params = adopt_headers(params, self.headers);
                     let request = Request::new(self.endpoint, self.view, id, method, params);
                     requests.push(request);
                 }

@@ -194,7 +194,8 @@ async fn connection(
     }
 }
 
-async fn serve(
+/// Serves the requests of a byte stream.
+pub(super) async fn serve(
     endpoint: Arc<Endpoint>,
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     peer: SocketAddr,

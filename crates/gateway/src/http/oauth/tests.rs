@@ -8,7 +8,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use futures_util::future::BoxFuture;
 use ring::rand::SystemRandom;
-use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair as _};
+use ring::signature::{
+    ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair as _,
+};
 use url::Url;
 
 use super::*;
@@ -85,7 +87,11 @@ impl Lab {
     }
 
     fn token(&self, header: &Value, claims: &Value) -> String {
-        let signed = format!("{}.{}", encode(header.to_string()), encode(claims.to_string()));
+        let signed = format!(
+            "{}.{}",
+            encode(header.to_string()),
+            encode(claims.to_string())
+        );
         let random = SystemRandom::new();
         let signature = if header["alg"] == "EdDSA" {
             encode(self.ed.sign(signed.as_bytes()))
@@ -138,7 +144,11 @@ async fn a_token_of_the_issuer_for_this_resource_is_accepted() {
     machine["sub"] = Value::Null;
     machine["client_id"] = "robot".into();
     assert_eq!(lab.verify(es256(), machine).await.unwrap(), "robot");
-    assert_eq!(lab.documents.requests.load(Ordering::SeqCst), 3, "the keys are cached");
+    assert_eq!(
+        lab.documents.requests.load(Ordering::SeqCst),
+        3,
+        "the keys are cached"
+    );
 }
 
 #[tokio::test]
@@ -159,7 +169,10 @@ async fn claims_for_others_or_of_another_time_are_refused() {
         let mut claims = claims();
         claims[name] = value.clone();
         let refused = lab.verify(es256(), claims).await;
-        assert!(matches!(refused, Err(TokenError::Invalid(_))), "{name} {value}");
+        assert!(
+            matches!(refused, Err(TokenError::Invalid(_))),
+            "{name} {value}"
+        );
     }
     let mut claims = claims();
     claims["scope"] = "openid mcp:user".into();
@@ -251,7 +264,10 @@ async fn metadata_of_another_issuer_or_without_tls_gives_no_keys() {
         let url = "https://id.example/.well-known/openid-configuration";
         lab.documents.found.lock().unwrap().get_mut(url).unwrap()[name] = value.clone();
         let refused = lab.verify(es256(), claims()).await;
-        assert!(matches!(refused, Err(TokenError::Unavailable(_))), "{name} {value}");
+        assert!(
+            matches!(refused, Err(TokenError::Unavailable(_))),
+            "{name} {value}"
+        );
     }
 }
 

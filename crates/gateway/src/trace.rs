@@ -21,43 +21,22 @@ struct TraceContext {
     state: Option<String>,
 }
 
-/// Returns the `params` with our own span in `_meta`, if the request belongs to a trace.
-pub(super) fn continue_trace(params: Option<Json>, headers: &HeaderMap) -> Option<Json> {
+/// Adds the trace context of the headers to `_meta`, unless it has one of its own.
+pub(crate) fn adopt_headers(params: Option<Json>, headers: &HeaderMap) -> Option<Json> {
+    let header = |name| Some(headers.get(name)?.to_str().ok()?.to_owned());
+    let Some(parent) = header(PARENT) else {
+        return params;
+    };
+    let state = header(STATE);
     let meta = params.as_ref().and_then(|params| params.get("_meta"));
-    let Some(context) = find(meta.as_ref(), headers) else {
-        return without_trace(params, meta.as_ref());
-    };
-    let Some(span) = span_id() else {
-        return without_trace(params, meta.as_ref());
-    };
-    let parent = format!("00-{}-{span}-{}", context.trace_id, context.flags);
-    tracing::debug!(target: "trunkline", trace = context.trace_id, span, "request of a trace");
-    Some(with_meta(params.as_ref(), meta.as_ref(), |object| {
-        object.string(PARENT, &parent);
-        if let Some(state) = &context.state {
-            object.string(STATE, state);
-        }
-    }))
-}
-
-/// Removes an invalid trace context, which must not be passed on.
-fn without_trace(params: Option<Json>, meta: Option<&Json>) -> Option<Json> {
-    let has_trace = |meta: &Json| meta.get(PARENT).is_some() || meta.get(STATE).is_some();
-    if meta.is_some_and(has_trace) {
-        return Some(with_meta(params.as_ref(), meta, |_| {}));
+    let has_own = meta.as_ref().is_some_and(|meta| meta.get(PARENT).is_some());
+    let is_object = params.as_ref().is_none_or(Json::is_object);
+    if has_own || !is_object || parse(&parent, None).is_none() {
+        return params;
     }
-    params
-}
-
-/// Rewrites `params` with another trace in `_meta`.
-fn with_meta(
-    params: Option<&Json>,
-    meta: Option<&Json>,
-    add: impl FnOnce(&mut ObjectWriter),
-) -> Json {
-    let length = params.map_or(0, |params| params.as_str().len());
+    let length = params.as_ref().map_or(0, |params| params.as_str().len());
     let mut object = ObjectWriter::with_capacity(length + 128);
-    if let Some(params) = params {
+    if let Some(params) = &params {
         params.members(|key, value| {
             if key != "_meta" {
                 object.raw(key, &value);
@@ -65,27 +44,36 @@ fn with_meta(
         });
     }
     object.object("_meta", |object| {
-        if let Some(meta) = meta {
+        if let Some(meta) = &meta {
             meta.members(|key, value| {
-                if key != PARENT && key != STATE {
+                if key != STATE {
                     object.raw(key, &value);
                 }
             });
         }
-        add(object);
+        object.string(PARENT, &parent);
+        if let Some(state) = &state {
+            object.string(STATE, state);
+        }
     });
-    object.finish()
+    Some(object.finish())
 }
 
-fn find(meta: Option<&Json>, headers: &HeaderMap) -> Option<TraceContext> {
-    let text = |meta: &Json, key| Some(meta.get(key)?.as_string()?.to_string());
-    if let Some(meta) = meta
-        && let Some(parent) = text(meta, PARENT)
-    {
-        return parse(&parent, text(meta, STATE));
+/// Writes a span of our own to the `_meta` for a server, if the request belongs to a trace.
+/// Returns whether it does.
+pub(crate) fn write_span(meta: &Json, out: &mut ObjectWriter) -> bool {
+    let text = |key| Some(meta.get(key)?.as_string()?.to_string());
+    let context = text(PARENT).and_then(|parent| parse(&parent, text(STATE)));
+    let Some((context, span)) = context.zip(span_id()) else {
+        return false;
+    };
+    tracing::debug!(target: "trunkline", trace = context.trace_id, span, "request of a trace");
+    let parent = format!("00-{}-{span}-{}", context.trace_id, context.flags);
+    out.string(PARENT, &parent);
+    if let Some(state) = &context.state {
+        out.string(STATE, state);
     }
-    let header = |name| Some(headers.get(name)?.to_str().ok()?.to_owned());
-    parse(&header(PARENT)?, header(STATE))
+    true
 }
 
 /// Parses `version-traceid-spanid-flags`. Later versions may add fields.
@@ -139,29 +127,47 @@ mod tests {
         pairs.iter().map(pair).collect()
     }
 
+    /// Returns the `_meta` for a server.
+    fn upstream(meta: &str) -> Option<Json> {
+        let mut out = ObjectWriter::new();
+        write_span(&json(meta), &mut out).then(|| out.finish())
+    }
+
     #[test]
     fn the_trace_continues_under_our_own_span() {
-        let parent = format!("00-{TRACE}-{CALLER}-01");
-        let of_meta = format!(
-            r#"{{"name":"x","_meta":{{"a":1,"traceparent":"{parent}","tracestate":"v=1"}}}}"#
-        );
-        let other = "00-11111111111111111111111111111111-2222222222222222-00";
-        let other = headers(&[("traceparent", other), ("tracestate", "v=2")]);
-        let params = continue_trace(Some(json(&of_meta)), &other).unwrap();
-        assert_eq!(params.field::<String>("name").as_deref(), Some("x"));
-        let meta = params.get("_meta").unwrap();
-        assert_eq!(meta.field::<u8>("a"), Some(1));
+        let meta =
+            format!(r#"{{"a":1,"traceparent":"00-{TRACE}-{CALLER}-01","tracestate":"v=1"}}"#);
+        let meta = upstream(&meta).unwrap();
         assert_eq!(meta.field::<String>(STATE).as_deref(), Some("v=1"));
         let ours: String = meta.field(PARENT).unwrap();
         assert!(ours.starts_with(&format!("00-{TRACE}-")), "{ours}");
         assert!(ours.ends_with("-01") && !ours.contains(CALLER), "{ours}");
         assert!(parse(&ours, None).is_some());
+        assert_eq!(upstream(r#"{"a":1}"#), None);
+    }
 
-        let params = continue_trace(None, &other).unwrap();
-        let meta = params.get("_meta").unwrap();
-        let ours: String = meta.field(PARENT).unwrap();
-        assert!(ours.starts_with("00-1111"), "{ours}");
-        assert_eq!(meta.field::<String>(STATE).as_deref(), Some("v=2"));
+    #[test]
+    fn headers_count_where_the_body_has_no_context() {
+        const OTHER: &str = "00-11111111111111111111111111111111-2222222222222222-00";
+        let sent = headers(&[("traceparent", OTHER), ("tracestate", "v=2")]);
+        let params = adopt_headers(Some(json(r#"{"name":"x","_meta":{"a":1}}"#)), &sent);
+        let expected = format!(
+            r#"{{"name":"x","_meta":{{"a":1,"traceparent":"{OTHER}","tracestate":"v=2"}}}}"#
+        );
+        assert_eq!(params.unwrap().as_str(), expected);
+        let own = json(r#"{"_meta":{"traceparent":"x"}}"#);
+        assert_eq!(adopt_headers(Some(own.clone()), &sent), Some(own));
+        let none = adopt_headers(None, &sent).unwrap();
+        assert_eq!(
+            none.get("_meta")
+                .unwrap()
+                .field::<String>(PARENT)
+                .as_deref(),
+            Some(OTHER)
+        );
+        let bad = headers(&[("traceparent", "nonsense")]);
+        assert_eq!(adopt_headers(None, &bad), None);
+        assert_eq!(adopt_headers(None, &HeaderMap::new()), None);
     }
 
     #[test]
@@ -176,19 +182,13 @@ mod tests {
             "00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-01",
             "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-more",
         ] {
-            let text = format!(r#"{{"_meta":{{"b":2,"traceparent":"{parent}"}}}}"#);
-            let params = continue_trace(Some(json(&text)), &HeaderMap::new()).unwrap();
-            assert_eq!(params.as_str(), r#"{"_meta":{"b":2}}"#, "{parent}");
+            assert_eq!(
+                upstream(&format!(r#"{{"traceparent":"{parent}"}}"#)),
+                None,
+                "{parent}"
+            );
         }
         let later = "01-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-more";
         assert!(parse(later, None).is_some());
-    }
-
-    #[test]
-    fn without_a_trace_nothing_changes() {
-        let params = json(r#"{"name":"x","_meta":{"a":1}}"#);
-        let same = continue_trace(Some(params.clone()), &HeaderMap::new());
-        assert_eq!(same, Some(params));
-        assert_eq!(continue_trace(None, &HeaderMap::new()), None);
     }
 }
