@@ -15,6 +15,7 @@ mod clients;
 mod endpoint;
 mod errors;
 mod gateway;
+pub mod http;
 mod link;
 mod lists;
 mod logging;
@@ -25,6 +26,7 @@ mod profile;
 mod route;
 mod search;
 mod session;
+pub mod store;
 mod subscriptions;
 mod translate;
 
