@@ -74,14 +74,12 @@ impl ClientSession {
             };
             tool.filter(|tool| self.shows_server(&tool.server))
         };
-        let found = match find() {
-            Some(tool) => Some(tool),
-            None => {
-                // Its server may be starting.
-                self.settle().await;
-                find()
-            }
-        };
+        let mut found = find();
+        if found.is_none() {
+            // Its server may be starting.
+            self.settle().await;
+            found = find();
+        }
         if let Some(tool) = found {
             return Ok((tool.server.to_string(), tool.name.clone()));
         }

@@ -157,16 +157,13 @@ impl ClientSession {
         if &*method == "initialize" {
             return self.initialize(params).await;
         }
-        let caller = match Caller::modern(params)? {
-            Some(caller) => caller,
-            None => {
-                let (capabilities, level) = {
-                    let state = self.state();
-                    (state.legacy.unwrap_or_default(), state.level)
-                };
-                Caller::legacy(capabilities, level, params)
-            }
-        };
+        let caller = Caller::modern(params)?.unwrap_or_else(|| {
+            let (capabilities, level) = {
+                let state = self.state();
+                (state.legacy.unwrap_or_default(), state.level)
+            };
+            Caller::legacy(capabilities, level, params)
+        });
         self.want_level(&caller);
         let era = caller.era;
         let params = params.cloned().unwrap_or_else(Json::empty_object);

@@ -200,12 +200,12 @@ impl ClientSession {
 
     /// Tells the client of changes that it wants to hear of.
     pub(crate) fn changed(&self, changes: &Changes) {
-        let changed = self.changed_lists(changes);
+        let lists = self.changed_lists(changes);
         let is_legacy = self.is_legacy();
         let link = self.link();
         let inner = self.subscriptions.lock();
         for (at, (_, _, notification)) in LISTS.into_iter().enumerate() {
-            if !changed[at] {
+            if !lists[at] {
                 continue;
             }
             if let (true, Some(link)) = (is_legacy, &link) {

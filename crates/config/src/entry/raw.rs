@@ -117,6 +117,7 @@ impl RawEntry {
     }
 
     /// Checks the entry and expands its variables. The error says what to write instead.
+    #[expect(clippy::too_many_lines, reason = "one or two lines per field")]
     pub(crate) fn check(
         self,
         name: &str,

@@ -77,11 +77,11 @@ impl Server {
         };
         let mut lines = BufReader::new(reader).lines();
         while let Ok(Some(line)) = lines.next_line().await {
-            server.message(serde_json::from_str(&line).expect("JSON"));
+            server.message(&serde_json::from_str(&line).expect("JSON"));
         }
     }
 
-    fn message(&mut self, message: Value) {
+    fn message(&mut self, message: &Value) {
         let Some(method) = message["method"].as_str() else {
             let question = message["id"]
                 .as_u64()
@@ -339,13 +339,13 @@ async fn everything_arrives_where_it_belongs() {
     let wanted = wanted.map_or(INTERACTIONS, |count| usize::try_from(count).unwrap());
     println!("TRUNKLINE_MODEL_SEED={seed} TRUNKLINE_MODEL_INTERACTIONS={wanted}");
 
-    let seen = Arc::new(Mutex::new(Seen::default()));
+    let log = Arc::new(Mutex::new(Seen::default()));
     let mut builder = Host::builder().permit(AllowAll);
     for (name, era) in SERVERS {
-        let seen = Arc::clone(&seen);
+        let log = Arc::clone(&log);
         builder = builder.connect(name, move || {
             let (ours, theirs) = duplex(1 << 16);
-            tokio::spawn(Server::run(era, Arc::clone(&seen), theirs));
+            tokio::spawn(Server::run(era, Arc::clone(&log), theirs));
             let pipe = split(ours);
             async move { Ok(pipe) }
         });
@@ -399,8 +399,8 @@ async fn everything_arrives_where_it_belongs() {
     let settled = async {
         loop {
             {
-                let seen = seen.lock().unwrap();
-                if seen.hanging == seen.cancelled {
+                let log = log.lock().unwrap();
+                if log.hanging == log.cancelled {
                     return;
                 }
             }

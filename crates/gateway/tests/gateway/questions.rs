@@ -40,17 +40,10 @@ fn asking(era: Era) -> Script {
     let form = ask(FORM, question());
     script.resources =
         serde_json::from_value(json!([{"uri": "ask://1", "name": "a", "text": "t"}])).unwrap();
-    if era == Era::Modern {
-        script.prompts = serde_json::from_value(json!([{"name": "p", "do": [
-            form[0], {"reply": {"messages": []}},
-        ]}]))
-        .unwrap();
-    } else {
-        script.prompts = serde_json::from_value(json!([{"name": "p", "do": [
-            form[0], {"reply": {"messages": []}},
-        ]}]))
-        .unwrap();
-    }
+    script.prompts = serde_json::from_value(json!([{"name": "p", "do": [
+        form[0], {"reply": {"messages": []}},
+    ]}]))
+    .unwrap();
     script
 }
 

@@ -17,7 +17,7 @@ use trunkline_testkit::{Script, bin};
 use trunkline_transport::IoTransport;
 
 /// Nothing here takes this long.
-pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+pub(crate) const LIMIT: Duration = Duration::from_mins(1);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Era {
@@ -233,13 +233,11 @@ impl TestClient {
     pub(crate) async fn call(&mut self, tool: &str, arguments: Value) -> Result<String, Value> {
         let params = json!({"name": tool, "arguments": arguments});
         let response = self.ask("tools/call", params).await;
-        match response.get("error") {
-            Some(error) => Err(error.clone()),
-            None => {
-                let text = &response["result"]["content"][0]["text"];
-                Ok(text.as_str().expect("text").to_owned())
-            }
+        if let Some(error) = response.get("error") {
+            return Err(error.clone());
         }
+        let text = &response["result"]["content"][0]["text"];
+        Ok(text.as_str().expect("text").to_owned())
     }
 
     /// Waits for a notification, among those seen and those to come.
