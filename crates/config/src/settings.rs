@@ -6,6 +6,7 @@ use crate::diagnostic::Diagnostic;
 use crate::document::{Document, Members, ParseError};
 use crate::hooks::{self, FileHooks};
 use crate::policy::Rule;
+use crate::sandbox::{self, FileSandbox};
 
 /// The owner of a settings file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +68,8 @@ pub(crate) struct Settings {
     pub(crate) managed_rules_only: bool,
     /// `hooks`
     pub(crate) hooks: FileHooks,
+    /// `sandboxProfiles` and `requireSandbox`
+    pub(crate) sandbox: FileSandbox,
 }
 
 /// The rule for every tool of every server.
@@ -107,6 +110,7 @@ impl Settings {
             permissions: PermissionLists::default(),
             managed_rules_only: false,
             hooks: FileHooks::default(),
+            sandbox: FileSandbox::default(),
         }
     }
 
@@ -147,6 +151,9 @@ impl Settings {
         }
         if let Some(raw) = members.get("hooks") {
             settings.hooks.hooks = hooks::read(document, raw, origin, diagnostics);
+        }
+        if origin.may_deny() {
+            settings.sandbox = sandbox::read(document, members, origin, diagnostics);
         }
         let mut reader = SettingsReader::new(document, members, diagnostics);
         if origin != Origin::Local {

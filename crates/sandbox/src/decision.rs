@@ -59,47 +59,46 @@ impl Request {
     }
 }
 
-/// The servers that a requirement is about.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Whom the profile of a requirement bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Required {
-    /// All.
+pub enum Bounds {
+    /// Every server: the requirement names the profile.
     All,
-    /// Those whose names match this glob.
-    Matching(String),
+    /// Those of a repository or a plugin; the user's own entries choose theirs.
+    Untrusted,
 }
 
-/// A rule of the settings that servers run in a sandbox.
+/// A rule of the settings that a server runs in a sandbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Requirement {
-    /// The servers.
-    pub servers: Required,
-    /// The profile that bounds every one of them; `None` bounds those of a repository by the default
-    /// profile, and leaves the choice of a profile to the user's own.
-    pub profile: Option<String>,
+    /// The profile, for servers that ask for none, and the bound of others; an error refuses them.
+    pub profile: Result<Profile, String>,
+    /// Whom it bounds.
+    pub bounds: Bounds,
     /// The file that has it.
     pub source: String,
 }
 
 impl Requirement {
     /// Creates a requirement.
-    pub fn new(servers: Required, profile: Option<String>, source: impl Into<String>) -> Self {
+    pub fn new(
+        profile: Result<Profile, String>,
+        bounds: Bounds,
+        source: impl Into<String>,
+    ) -> Self {
         Self {
-            servers,
             profile,
+            bounds,
             source: source.into(),
         }
     }
 }
 
-/// The profiles and requirements of all settings.
+/// Profiles by their names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SandboxSettings {
-    profiles: BTreeMap<String, Result<Profile, String>>,
-    /// The requirements.
-    pub requirements: Vec<Requirement>,
-}
+pub struct Profiles(BTreeMap<String, Result<Profile, String>>);
 
 /// The sandbox of a server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -124,25 +123,25 @@ impl Sandbox {
     }
 }
 
-impl SandboxSettings {
+impl Profiles {
     /// Adds a profile, unless there is one of that name: files are added by their strength. An error
     /// refuses the servers that use it.
-    pub fn add_profile(&mut self, name: &str, profile: Result<Profile, String>) {
+    pub fn add(&mut self, name: &str, profile: Result<Profile, String>) {
         let profile = profile.map(|profile| Profile {
             name: Some(name.to_owned()),
             ..profile
         });
-        self.profiles.entry(name.to_owned()).or_insert(profile);
+        self.0.entry(name.to_owned()).or_insert(profile);
     }
 
     /// Returns a profile.
-    pub fn profile(&self, name: &str) -> Result<Profile, String> {
-        match self.profiles.get(name) {
+    pub fn get(&self, name: &str) -> Result<Profile, String> {
+        match self.0.get(name) {
             Some(Ok(profile)) => Ok(profile.clone()),
             Some(Err(problem)) => Err(format!("the profile \"{}\": {problem}", shown(name))),
             None if name == DEFAULT_PROFILE => Ok(Profile::default()),
             None => {
-                let names: Vec<_> = self.profiles.keys().map(|name| shown(name)).collect();
+                let names: Vec<_> = self.0.keys().map(|name| shown(name)).collect();
                 let known = match names.as_slice() {
                     [] => "there is only \"default\"".to_owned(),
                     names => format!("there are \"default\", \"{}\"", names.join("\", \"")),
@@ -157,13 +156,14 @@ impl SandboxSettings {
 
     /// Decides about a server; `None` is no sandbox. An error means that it may not start.
     ///
-    /// `requirements` are those that apply to it.
+    /// `requirements` are those that apply to it. `is_untrusted` says that its entry is not the
+    /// user's own.
     pub fn decide(
         &self,
         request: Option<&Value>,
         dir: Option<&Path>,
-        is_from_repository: bool,
-        requirements: &[Requirement],
+        is_untrusted: bool,
+        requirements: &[&Requirement],
     ) -> Result<Option<Sandbox>, String> {
         let request = request.map(Request::parse).transpose()?;
         let mut reasons: Vec<String> = requirements
@@ -173,12 +173,13 @@ impl SandboxSettings {
         let profile = match &request {
             None | Some(Request::Off) if requirements.is_empty() => return Ok(None),
             None | Some(Request::Off) => {
-                let named = requirements.iter().find_map(|rule| rule.profile.as_deref());
-                self.profile(named.unwrap_or(DEFAULT_PROFILE))?
+                // There is one: the list is not empty.
+                let first = requirements.iter().map(|rule| rule.profile.clone()).next();
+                first.unwrap_or_else(|| Ok(Profile::default()))?
             }
-            Some(Request::Named(name)) => self.profile(name)?,
+            Some(Request::Named(name)) => self.get(name)?,
             Some(Request::Own { profile, fields }) => {
-                Profile::parse_in(fields, &self.profile(profile)?, dir)?
+                Profile::parse_in(fields, &self.get(profile)?, dir)?
             }
         };
         if !matches!(request, None | Some(Request::Off)) {
@@ -186,10 +187,9 @@ impl SandboxSettings {
         }
         let mut ceilings = Vec::new();
         for rule in requirements {
-            match &rule.profile {
-                Some(name) => ceilings.push(self.profile(name)?),
-                None if is_from_repository => ceilings.push(self.profile(DEFAULT_PROFILE)?),
-                None => {}
+            let bound = rule.profile.clone()?;
+            if is_untrusted || rule.bounds == Bounds::All {
+                ceilings.push(bound);
             }
         }
         Ok(Some(Sandbox {
@@ -207,24 +207,27 @@ mod tests {
     use super::*;
     use crate::profile::{GrantedPath, Network};
 
-    fn settings() -> SandboxSettings {
-        let mut settings = SandboxSettings::default();
+    fn profiles() -> Profiles {
+        let mut profiles = Profiles::default();
         let profile = |value| Profile::parse(&value, &Profile::default());
-        settings.add_profile("web", profile(json!({"network": ["a.com"]})));
-        settings.add_profile("broken", profile(json!({"network": 5})));
-        settings
+        profiles.add("web", profile(json!({"network": ["a.com"]})));
+        profiles.add("broken", profile(json!({"network": 5})));
+        profiles
     }
 
     #[test]
     fn an_entry_gets_what_it_asks_for() {
-        let settings = settings();
-        let decide = |request| settings.decide(Some(&request), None, true, &[]);
+        let profiles = profiles();
+        let decide = |request| profiles.decide(Some(&request), None, true, &[]);
         assert_eq!(decide(json!(false)), Ok(None));
-        assert_eq!(settings.decide(None, None, true, &[]), Ok(None));
+        assert_eq!(profiles.decide(None, None, true, &[]), Ok(None));
         let network = |request| decide(request).unwrap().unwrap().profile.network;
         assert_eq!(network(json!(true)), Network::None);
         assert!(matches!(network(json!("web")), Network::Hosts(_)));
-        assert!(matches!(network(json!({"profile": "web"})), Network::Hosts(_)));
+        assert!(matches!(
+            network(json!({"profile": "web"})),
+            Network::Hosts(_)
+        ));
         let own = decide(json!({"profile": "web", "write": ["project"]}));
         let own = own.unwrap().unwrap().profile;
         assert_eq!(own.write, [GrantedPath::Project]);
@@ -242,31 +245,41 @@ mod tests {
 
     #[test]
     fn no_entry_evades_a_requirement() {
-        let settings = settings();
+        let profiles = profiles();
         let places = Places::new("/home/me").project("/work");
-        let all = |profile: Option<&str>| {
-            vec![Requirement::new(Required::All, profile.map(str::to_owned), "managed.json")]
-        };
-        let rules = |request: Option<Value>, repository, requirements: &[Requirement]| {
-            let decided = settings.decide(request.as_ref(), None, repository, requirements);
+        let rule =
+            |name: &str, bounds| Requirement::new(profiles.get(name), bounds, "managed.json");
+        let rules = |request: Option<&Value>, is_untrusted, rule: &Requirement| {
+            let decided = profiles.decide(request, None, is_untrusted, &[rule]);
             decided.unwrap().unwrap().resolve(&places).unwrap()
         };
         let greedy = json!({"read": ["/home"], "write": ["/home"], "network": ["*"]});
-        for request in [None, Some(json!(false)), Some(json!(true)), Some(greedy.clone())] {
-            for requirement in [None, Some("default"), Some("web")] {
-                let rules = rules(request.clone(), true, &all(requirement));
+        for request in [json!(false), json!(true), greedy.clone(), json!(null)] {
+            let request = Some(&request).filter(|request| !request.is_null());
+            for (name, bounds) in [
+                ("default", Bounds::Untrusted),
+                ("default", Bounds::All),
+                ("web", Bounds::All),
+            ] {
+                let rules = rules(request, true, &rule(name, bounds));
                 assert!(!rules.can_read("/home/me/.ssh".as_ref()), "{request:?}");
                 assert!(!rules.can_write("/home/me/x".as_ref()), "{request:?}");
-                if requirement != Some("web") {
-                    assert_eq!(rules.network, Network::None, "{request:?}");
-                }
+                assert!(name == "web" || rules.network == Network::None);
             }
         }
         // The user's own entry chooses, unless a profile is named.
-        assert!(rules(Some(greedy.clone()), false, &all(None)).can_read("/home/x".as_ref()));
-        let bounded = rules(Some(greedy), false, &all(Some("web")));
+        let own = rules(Some(&greedy), false, &rule("default", Bounds::Untrusted));
+        assert!(own.can_read("/home/x".as_ref()));
+        let bounded = rules(Some(&greedy), false, &rule("web", Bounds::All));
         assert!(!bounded.can_read("/home/x".as_ref()));
-        let missing = all(Some("gone"));
-        assert!(settings.decide(None, None, false, &missing).is_err());
+        for name in ["gone", "broken"] {
+            let rule = rule(name, Bounds::Untrusted);
+            assert!(profiles.decide(None, None, false, &[&rule]).is_err());
+            assert!(
+                profiles
+                    .decide(Some(&greedy), None, false, &[&rule])
+                    .is_err()
+            );
+        }
     }
 }

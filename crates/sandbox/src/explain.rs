@@ -10,7 +10,10 @@ pub fn explain(rules: &Rules) -> Vec<(&'static str, String)> {
         let grants = rules.grants.iter();
         grants.filter(move |grant| grant.access == access && grant.word != "system")
     };
-    lines.push(("read", "system (programs, libraries, certificates)".to_owned()));
+    lines.push((
+        "read",
+        "system (programs, libraries, certificates)".to_owned(),
+    ));
     lines.extend(own(Access::Read).map(|grant| ("read", describe(grant))));
     lines.extend(own(Access::Write).map(|grant| ("write", describe(grant))));
     if rules.tmp {

@@ -75,7 +75,9 @@ impl HostRule {
     pub(crate) fn and(&self, other: &Self) -> Option<Self> {
         let port = match (self.port, other.port) {
             (Some(one), Some(two)) => (one == two).then_some(Some(one))?,
-            (Some(one), None) | (None, Some(one)) => WEB_PORTS.contains(&one).then_some(Some(one))?,
+            (Some(one), None) | (None, Some(one)) => {
+                WEB_PORTS.contains(&one).then_some(Some(one))?
+            }
             (None, None) => None,
         };
         let is_below = |host: &str, pattern: &str| match pattern.strip_prefix('*') {
@@ -132,11 +134,17 @@ pub(crate) fn split_port(text: &str) -> (&str, Option<&str>) {
 fn is_local(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => {
-            v4.is_loopback() || v4.is_link_local() || v4.octets()[0] == 0 || v4.is_multicast()
+            v4.is_loopback()
+                || v4.is_link_local()
+                || v4.octets()[0] == 0
+                || v4.is_multicast()
                 || v4.is_broadcast()
         }
         IpAddr::V6(v6) => {
-            v6.is_loopback() || v6.is_unspecified() || v6.is_unicast_link_local() || v6.is_multicast()
+            v6.is_loopback()
+                || v6.is_unspecified()
+                || v6.is_unicast_link_local()
+                || v6.is_multicast()
         }
     }
 }
@@ -183,7 +191,17 @@ mod tests {
     #[test]
     fn nonsense_is_no_host() {
         for text in [
-            "", "a b", "http://h", "h:0", "h:x", "h:70000", "a..b", "*a.com", "a.*.com", "[::1", "-\n",
+            "",
+            "a b",
+            "http://h",
+            "h:0",
+            "h:x",
+            "h:70000",
+            "a..b",
+            "*a.com",
+            "a.*.com",
+            "[::1",
+            "-\n",
             "user@host",
         ] {
             assert!(HostRule::parse(text).is_err(), "{text}");

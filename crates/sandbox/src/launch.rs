@@ -98,7 +98,10 @@ impl Launch {
         while !rest.is_empty() {
             let end = rest.floor_char_boundary(CHUNK.min(rest.len()));
             let (chunk, more) = rest.split_at(end);
-            variables.push((format!("{SPEC_VARIABLE}{}", variables.len()), chunk.to_owned()));
+            variables.push((
+                format!("{SPEC_VARIABLE}{}", variables.len()),
+                chunk.to_owned(),
+            ));
             rest = more;
         }
         variables
@@ -109,7 +112,9 @@ impl Launch {
         let numbered = (0..).map_while(|number| variable(&format!("{SPEC_VARIABLE}{number}")));
         let text: String = numbered.collect();
         if text.is_empty() {
-            return Err("only trunkline itself starts this; use `trunkline sandbox try`".to_owned());
+            return Err(
+                "only trunkline itself starts this; use `trunkline sandbox try`".to_owned(),
+            );
         }
         serde_json::from_str(&text).map_err(|error| format!("the rules are unreadable: {error}"))
     }
@@ -125,8 +130,12 @@ mod tests {
         let mut profile = Profile::default();
         profile.env = vec!["WANTED".to_owned()];
         let rules = profile.resolve(&Places::new("/h").project("/p")).unwrap();
-        let own = own.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        Launch::new(rules, "c", Vec::new(), own.collect(), |name| Some(format!("our {name}")))
+        let own = own
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        Launch::new(rules, "c", Vec::new(), own.collect(), |name| {
+            Some(format!("our {name}"))
+        })
     }
 
     #[test]
@@ -146,7 +155,10 @@ mod tests {
         let launch = launch(&[("LONG", &"é\"".repeat(200_000))]);
         let variables: BTreeMap<_, _> = launch.to_variables().into_iter().collect();
         assert!(variables.len() > 1 && variables.values().all(|value| value.len() < 128 * 1024));
-        assert_eq!(Launch::from_variables(|name| variables.get(name).cloned()), Ok(launch));
+        assert_eq!(
+            Launch::from_variables(|name| variables.get(name).cloned()),
+            Ok(launch)
+        );
         assert!(Launch::from_variables(|_| None).is_err());
     }
 }

@@ -27,7 +27,7 @@ mod profile;
 mod resolve;
 mod rules;
 
-pub use decision::{Request, Required, Requirement, Sandbox, SandboxSettings};
+pub use decision::{Bounds, Profiles, Request, Requirement, Sandbox};
 pub use explain::explain;
 pub use hosts::HostRule;
 pub use launch::{INHERITED_VARIABLES, LAUNCHER_ARG, Launch, SPEC_VARIABLE};

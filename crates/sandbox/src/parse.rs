@@ -57,7 +57,10 @@ impl Profile {
 
 /// Text for a message, without what could pass for other text.
 pub(crate) fn shown(text: &str) -> String {
-    let is_plain = |c: &char| !c.is_control() && !matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let is_plain = |c: &char| {
+        !c.is_control()
+            && !matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
     text.chars().filter(is_plain).take(80).collect()
 }
 
@@ -74,7 +77,10 @@ fn texts<'v>(name: &str, value: &'v Value) -> Result<Vec<&'v str>, String> {
 
 fn paths(name: &str, value: &Value, dir: Option<&Path>) -> Result<Vec<GrantedPath>, String> {
     let texts = texts(name, value)?;
-    texts.into_iter().map(|text| path(name, text, dir)).collect()
+    texts
+        .into_iter()
+        .map(|text| path(name, text, dir))
+        .collect()
 }
 
 fn path(name: &str, text: &str, dir: Option<&Path>) -> Result<GrantedPath, String> {
@@ -130,7 +136,10 @@ fn named_path(text: &str, dir: Option<&Path>) -> Result<GrantedPath, String> {
         path if path == Path::new("/") => {
             Err("is the whole machine; list the directories that are needed".to_owned())
         }
-        path if ["/proc", "/dev", "/sys"].iter().any(|own| path.starts_with(own)) => {
+        path if ["/proc", "/dev", "/sys"]
+            .iter()
+            .any(|own| path.starts_with(own)) =>
+        {
             Err("cannot be granted: the sandbox has its own".to_owned())
         }
         path => Ok(GrantedPath::Absolute(path)),
@@ -190,7 +199,10 @@ fn limit(fields: &Map<String, Value>, name: &str) -> Result<Option<u64>, String>
         Value::Null => Ok(None),
         value => match value.as_u64() {
             Some(number @ 1..=0xffff_ffff) => Ok(Some(number)),
-            _ => Err(format!("\"limits\": \"{}\" is not a number above 0", shown(name))),
+            _ => Err(format!(
+                "\"limits\": \"{}\" is not a number above 0",
+                shown(name)
+            )),
         },
     }
 }
@@ -228,7 +240,10 @@ mod tests {
         assert_eq!(profile.limits.memory_mb, None);
         assert_eq!(profile.limits.open_files, Limits::default().open_files);
         assert_eq!(parse(&json!({})).unwrap().write, [GrantedPath::Tmp]);
-        assert_eq!(parse(&json!({"network": []})).unwrap().network, Network::None);
+        assert_eq!(
+            parse(&json!({"network": []})).unwrap().network,
+            Network::None
+        );
     }
 
     #[test]

@@ -248,7 +248,9 @@ fn add(
 fn absolute(path: PathBuf) -> Result<PathBuf, String> {
     if !path.is_absolute() || path == Path::new("/") {
         let path = path.display();
-        return Err(format!("\"{path}\" cannot be granted: list the directories that are needed"));
+        return Err(format!(
+            "\"{path}\" cannot be granted: list the directories that are needed"
+        ));
     }
     Ok(path)
 }
@@ -266,8 +268,16 @@ mod tests {
             let profile = Profile::parse(&value, &Profile::default()).unwrap();
             profile.resolve(&places)
         };
-        assert!(resolve(json!({"read": ["project"]})).unwrap_err().contains("no project"));
-        assert!(resolve(json!({"read": [], "write": ["cache"]})).unwrap_err().contains("cache"));
+        assert!(
+            resolve(json!({"read": ["project"]}))
+                .unwrap_err()
+                .contains("no project")
+        );
+        assert!(
+            resolve(json!({"read": [], "write": ["cache"]}))
+                .unwrap_err()
+                .contains("cache")
+        );
         assert!(resolve(json!({"read": []})).is_ok());
         let root = Places::new("/").project("/");
         assert!(Profile::default().resolve(&root).is_err());
@@ -285,6 +295,9 @@ mod tests {
         let all = executes(json!({"read": ["project", "~/x"]}));
         assert!(all.iter().all(|(_, execute)| *execute), "{all:?}");
         let some = executes(json!({"read": ["project", "~/x"], "execute": ["project"]}));
-        assert_eq!(some, [("project".to_owned(), true), ("~/x".to_owned(), false)]);
+        assert_eq!(
+            some,
+            [("project".to_owned(), true), ("~/x".to_owned(), false)]
+        );
     }
 }

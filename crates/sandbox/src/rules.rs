@@ -218,7 +218,10 @@ mod tests {
         let entry = rules(&json!({"read": ["./link"]}));
         let ceiling = rules(&json!({"read": ["project"]}));
         let both = entry.and(&ceiling);
-        let link = both.grants.iter().find(|grant| grant.path.ends_with("link"));
+        let link = both
+            .grants
+            .iter()
+            .find(|grant| grant.path.ends_with("link"));
         assert!(link.unwrap().within.contains(&"/home/me/work".into()));
     }
 

@@ -107,7 +107,9 @@ fn parents(groups: &str, mounts: &str) -> Vec<PathBuf> {
         else {
             continue;
         };
-        let is_v1 = controllers.split(',').any(|controller| controller == "pids");
+        let is_v1 = controllers
+            .split(',')
+            .any(|controller| controller == "pids");
         if !is_v1 && !controllers.is_empty() {
             continue;
         }
@@ -116,9 +118,7 @@ fn parents(groups: &str, mounts: &str) -> Vec<PathBuf> {
         };
         let own = mount.join(path.trim_start_matches('/'));
         // A group that has processes passes no controllers on, but its parent may.
-        if !is_v1
-            && let Some(above) = own.parent().filter(|above| above.starts_with(&mount))
-        {
+        if !is_v1 && let Some(above) = own.parent().filter(|above| above.starts_with(&mount)) {
             parents.push(above.to_owned());
         }
         parents.push(own);
@@ -156,7 +156,10 @@ mod tests {
         let mounts = "31 24 0:27 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\
                       32 24 0:28 / /sys/fs/cgroup/pids rw - cgroup cgroup rw,pids\n";
         let groups = "8:pids:/a\n4:memory:/b\n";
-        assert_eq!(parents(groups, mounts), [PathBuf::from("/sys/fs/cgroup/pids/a")]);
+        assert_eq!(
+            parents(groups, mounts),
+            [PathBuf::from("/sys/fs/cgroup/pids/a")]
+        );
         assert!(parents("", "").is_empty());
         assert!(parents(groups, "").is_empty());
     }

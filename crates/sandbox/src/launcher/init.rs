@@ -56,7 +56,12 @@ fn confine_and_spawn(start: &Start, stdin: OwnedFd, control: &UnixStream) -> Res
             | CloneFlags::CLONE_NEWNET
             | CloneFlags::CLONE_NEWCGROUP,
     )
-    .map_err(|error| format!("no namespaces inside: {error}; {}", super::namespaces::hint()))?;
+    .map_err(|error| {
+        format!(
+            "no namespaces inside: {error}; {}",
+            super::namespaces::hint()
+        )
+    })?;
     rustix::system::sethostname(b"sandbox").map_err(because("the host name"))?;
     let listener = network(&rules.network)?;
     mounts::build(&plan.mounts, rules.tmp)?;
@@ -81,13 +86,20 @@ fn confine_and_spawn(start: &Start, stdin: OwnedFd, control: &UnixStream) -> Res
         }
     }
     let listener = listener.map(OwnedFd::from);
-    control::send(control, &Event::Confined, listener.as_ref().map(AsFd::as_fd))
-        .map_err(because("the supervisor is gone"))?;
+    control::send(
+        control,
+        &Event::Confined,
+        listener.as_ref().map(AsFd::as_fd),
+    )
+    .map_err(because("the supervisor is gone"))?;
     drop(listener);
     seccomp::restrict()?;
     let child = command.spawn().map_err(|error| {
         let hint = "is everything it needs in \"read\"?";
-        format!("{} could not be started in the sandbox: {error}; {hint}", launch.command)
+        format!(
+            "{} could not be started in the sandbox: {error}; {hint}",
+            launch.command
+        )
     })?;
     detach()?;
     i32::try_from(child.id()).map_err(because("the process id"))

@@ -65,7 +65,12 @@ fn mount_tmpfs(target: &Path, options: &str) -> Result<(), String> {
         MountFlags::NOSUID | MountFlags::NODEV,
         options.as_c_str(),
     )
-    .map_err(|error| format!("a private file system: {error}; {}", super::namespaces::hint()))
+    .map_err(|error| {
+        format!(
+            "a private file system: {error}; {}",
+            super::namespaces::hint()
+        )
+    })
 }
 
 /// `/proc`, `/dev` and `/tmp` of the sandbox itself.
@@ -126,7 +131,8 @@ fn add(entry: &Mount) -> Result<(), String> {
                 }
             }
             // Mounts below a directory cannot be left out of it.
-            mount_bind_recursive(below(OLD, source), &target).map_err(|error| failed()(error.into()))
+            mount_bind_recursive(below(OLD, source), &target)
+                .map_err(|error| failed()(error.into()))
         }
     }
 }
@@ -269,7 +275,11 @@ mod tests {
             ("/tmp", MountFlags::empty()),
         ] {
             let expected = flags | MountFlags::NOSUID | MountFlags::NODEV;
-            assert_eq!(restriction(path.as_ref(), &mounts, true), expected, "{path}");
+            assert_eq!(
+                restriction(path.as_ref(), &mounts, true),
+                expected,
+                "{path}"
+            );
         }
         let tmp = restriction(Path::new(TMP), &mounts, false);
         assert!(tmp.contains(read_only));

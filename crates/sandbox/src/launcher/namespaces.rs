@@ -45,8 +45,12 @@ pub(super) fn run() -> Result<ExitCode, String> {
 /// namespace.
 pub(super) fn enter() -> Result<(), String> {
     let (uid, gid) = (getuid().as_raw(), getgid().as_raw());
-    unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWPID)
-        .map_err(|error| format!("user namespaces are not available here: {error}; {}", hint()))?;
+    unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWPID).map_err(|error| {
+        format!(
+            "user namespaces are not available here: {error}; {}",
+            hint()
+        )
+    })?;
     let write = |file: &str, text: String| {
         let opened = fs::File::options().write(true).open(file);
         opened
@@ -73,10 +77,12 @@ pub(super) fn enter() -> Result<(), String> {
 
 /// How to allow user namespaces on this machine.
 pub(super) fn hint() -> String {
-    let is = |name: &str, value: &str| {
-        fs::read_to_string(name).is_ok_and(|text| text.trim() == value)
-    };
-    if is("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1") {
+    let is =
+        |name: &str, value: &str| fs::read_to_string(name).is_ok_and(|text| text.trim() == value);
+    if is(
+        "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
+        "1",
+    ) {
         return "AppArmor restricts them: give the trunkline program a profile with `userns,`, or \
                 run `sysctl kernel.apparmor_restrict_unprivileged_userns=0`"
             .to_owned();

@@ -29,8 +29,7 @@ pub(super) fn enable_loopback() -> Result<(), String> {
     .map_err(because(failed))?;
     send(&socket, &up_message(), SendFlags::empty()).map_err(because(failed))?;
     let mut answer = [0; 64];
-    let (length, _) =
-        recv(&socket, &mut answer, RecvFlags::empty()).map_err(because(failed))?;
+    let (length, _) = recv(&socket, &mut answer, RecvFlags::empty()).map_err(because(failed))?;
     match acknowledged(&answer[..length]) {
         true => Ok(()),
         false => Err(format!("{failed}: the kernel refused it")),

@@ -55,7 +55,11 @@ impl Plan {
     pub(super) fn of(launch: &Launch) -> Result<Self, String> {
         let rules = &launch.rules;
         let mut planner = Planner {
-            hidden: rules.hidden.iter().flat_map(|path| spellings(path)).collect(),
+            hidden: rules
+                .hidden
+                .iter()
+                .flat_map(|path| spellings(path))
+                .collect(),
             mounts: Vec::new(),
         };
         let mut grants: Vec<&Grant> = rules.grants.iter().collect();
@@ -232,7 +236,10 @@ impl Planner {
             let dir = launch.cwd.as_deref().unwrap_or(Path::new("/"));
             dir.join(command)
         } else {
-            let search = launch.env.get("PATH").map_or("/usr/bin:/bin", String::as_str);
+            let search = launch
+                .env
+                .get("PATH")
+                .map_or("/usr/bin:/bin", String::as_str);
             std::env::split_paths(search)
                 .filter(|dir| dir.is_absolute())
                 .map(|dir| dir.join(command))
@@ -263,9 +270,10 @@ impl Planner {
         let Some(cwd) = &launch.cwd else {
             return Ok(TMP.into());
         };
-        let source = cwd
-            .canonicalize()
-            .map_err(because(format_args!("its working directory {}", cwd.display())))?;
+        let source = cwd.canonicalize().map_err(because(format_args!(
+            "its working directory {}",
+            cwd.display()
+        )))?;
         let is_visible = |path: &Path| {
             let is_in = |mount: &Mount| match &mount.content {
                 Content::Bind { is_dir, .. } => *is_dir && path.starts_with(&mount.target),
@@ -301,7 +309,6 @@ fn spellings(path: &Path) -> Vec<PathBuf> {
     }
     spellings
 }
-
 
 #[cfg(test)]
 mod tests {
@@ -339,9 +346,7 @@ mod tests {
             let launch = Launch::new(rules, "/bin/sh", Vec::new(), BTreeMap::new(), |_| None);
             let mounts = Plan::of(&launch)?.mounts.into_iter();
             let below = mounts.filter_map(|mount| match mount.content {
-                Content::Bind { .. } => {
-                    mount.target.strip_prefix(&self.0).map(Path::to_owned).ok()
-                }
+                Content::Bind { .. } => mount.target.strip_prefix(&self.0).map(Path::to_owned).ok(),
                 _ => None,
             });
             Ok(below.collect())
@@ -383,6 +388,9 @@ mod tests {
         // The user may name where a link leads.
         let mounted = home.plan(&json!({"read": ["~/work/link"]})).unwrap();
         assert_eq!(mounted, [PathBuf::from(".ssh")]);
-        assert_eq!(home.plan(&json!({"read": ["./in"]})).unwrap(), [PathBuf::from("work/in")]);
+        assert_eq!(
+            home.plan(&json!({"read": ["./in"]})).unwrap(),
+            [PathBuf::from("work/in")]
+        );
     }
 }

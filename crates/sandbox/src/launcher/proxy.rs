@@ -65,7 +65,11 @@ impl Proxy {
         let count = proxy.connections.fetch_add(1, Ordering::Relaxed);
         let connection = Connection(Arc::clone(proxy));
         if count >= MAX_CONNECTIONS {
-            drop(refuse(&client, "503 Service Unavailable", "too many connections"));
+            drop(refuse(
+                &client,
+                "503 Service Unavailable",
+                "too many connections",
+            ));
             return;
         }
         let serve = move || {
@@ -132,8 +136,8 @@ fn dial(host: &str, port: u16, rules: &[&HostRule]) -> Result<TcpStream, String>
     let addresses = (host, port)
         .to_socket_addrs()
         .map_err(|error| format!("{host} has no address: {error}"))?;
-    let (allowed, refused): (Vec<SocketAddr>, Vec<SocketAddr>) = addresses
-        .partition(|address| rules.iter().any(|rule| rule.allows_address(address.ip())));
+    let (allowed, refused): (Vec<SocketAddr>, Vec<SocketAddr>) =
+        addresses.partition(|address| rules.iter().any(|rule| rule.allows_address(address.ip())));
     let mut last = match refused.first() {
         Some(address) => format!(
             "the sandbox does not allow {host} to be at {}; name that address in \"network\"",
@@ -223,9 +227,14 @@ impl Request {
         let mut forwarded = format!("{method} {slash}{path} HTTP/1.1\r\n");
         for header in headers.split("\r\n").filter(|header| !header.is_empty()) {
             let (name, _) = header.split_once(':')?;
-            let is_ours = ["connection", "proxy-connection", "proxy-authorization", "host"]
-                .iter()
-                .any(|own| name.eq_ignore_ascii_case(own));
+            let is_ours = [
+                "connection",
+                "proxy-connection",
+                "proxy-authorization",
+                "host",
+            ]
+            .iter()
+            .any(|own| name.eq_ignore_ascii_case(own));
             if !is_ours {
                 forwarded.push_str(header);
                 forwarded.push_str("\r\n");
@@ -281,7 +290,8 @@ mod tests {
     #[test]
     fn the_server_is_told_the_checked_host() {
         let (_, _, forwarded) = parse("GET http://a.com:81?q HTTP/1.1").unwrap();
-        let expected = "GET /?q HTTP/1.1\r\nAccept: */*\r\nHost: a.com:81\r\nConnection: close\r\n\r\n";
+        let expected =
+            "GET /?q HTTP/1.1\r\nAccept: */*\r\nHost: a.com:81\r\nConnection: close\r\n\r\n";
         assert_eq!(forwarded.as_deref(), Some(expected));
     }
 }

@@ -139,16 +139,16 @@ fn compile(calls: Calls, refusal: SeccompAction) -> Result<BpfProgram, String> {
 #[cfg(target_arch = "x86_64")]
 fn add_x32(refused: &mut Calls) {
     let numbers: Vec<i64> = refused.keys().copied().collect();
-    for call in numbers.into_iter().chain(X32_CALLS).chain([libc::SYS_clone3]) {
+    for call in numbers
+        .into_iter()
+        .chain(X32_CALLS)
+        .chain([libc::SYS_clone3])
+    {
         refused.insert(X32 | call, Vec::new());
     }
 }
 
-fn condition(
-    argument: u8,
-    op: SeccompCmpOp,
-    value: u64,
-) -> Result<SeccompCondition, String> {
+fn condition(argument: u8, op: SeccompCmpOp, value: u64) -> Result<SeccompCondition, String> {
     SeccompCondition::new(argument, SeccompCmpArgLen::Dword, op, value)
         .map_err(because("the filter for system calls"))
 }
