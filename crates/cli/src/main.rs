@@ -41,6 +41,10 @@ use stored::Catalogs;
 const SHUTDOWN_GRACE: Duration = Duration::from_millis(500);
 
 fn main() -> ExitCode {
+    // Before anything starts a thread.
+    if let Some(exit) = sandbox_launcher() {
+        return exit;
+    }
     if complete::answer() {
         return ExitCode::SUCCESS;
     }
@@ -73,6 +77,20 @@ fn main() -> ExitCode {
     };
     output::finish(exit);
     exit.into()
+}
+
+/// Becomes a sandboxed server, if a host started this program as the launcher (SEC-5).
+#[cfg(target_os = "linux")]
+fn sandbox_launcher() -> Option<ExitCode> {
+    let mut args = std::env::args_os().skip(1);
+    let is_launcher = args.next()? == trunkline_sandbox::LAUNCHER_ARG;
+    is_launcher.then(|| trunkline_sandbox::launcher::run(args.next().as_deref()))
+}
+
+/// Elsewhere there is no launcher, and a host refuses sandboxed servers.
+#[cfg(not(target_os = "linux"))]
+fn sandbox_launcher() -> Option<ExitCode> {
+    None
 }
 
 /// Returns the command. Without one, the terminal interface opens where it can (UI-4), and the help

@@ -309,8 +309,11 @@ pub(crate) fn builder(layout: Option<&Layout>) -> HostBuilder {
     }
     warn_of_invalid_variables();
     if let Some(state) = state_dir() {
-        builder = builder.pins(PinStore::at(state.join("pins")));
+        builder = builder
+            .sandbox_hide(&state)
+            .pins(PinStore::at(state.join("pins")));
     }
+    builder = sandbox(builder, layout);
     if let Ok(dir) = std::env::current_dir() {
         builder = builder.project_dir(dir);
     }
@@ -329,6 +332,24 @@ pub(crate) fn builder(layout: Option<&Layout>) -> HostBuilder {
                 // A command ends before the user has signed in: `trunkline login` waits.
                 .sign_in_tools(false);
         }
+    }
+    builder
+}
+
+/// Sets up sandboxes: this program is their launcher, and its files are hidden from them.
+fn sandbox(mut builder: HostBuilder, layout: Option<&Layout>) -> HostBuilder {
+    if let Ok(program) = std::env::current_exe() {
+        builder = builder.sandbox_launcher(program);
+    }
+    if let Some(cache) = cache_dir() {
+        builder = builder
+            .sandbox_cache(cache.join("sandbox"))
+            .sandbox_hide(cache);
+    }
+    if let Some(layout) = layout {
+        builder = builder
+            .sandbox_hide(&layout.global_file)
+            .sandbox_hide(&layout.config_dir);
     }
     builder
 }

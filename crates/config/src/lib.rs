@@ -31,6 +31,7 @@ mod names;
 mod permissions;
 mod policy;
 pub mod redact;
+mod sandbox;
 mod scopes;
 mod secret;
 mod server_set;
@@ -50,8 +51,8 @@ pub use dedupe::signature;
 pub use diagnostic::{Diagnostic, Severity};
 pub use editor::{ChangeError, Editor, WriteOutcome};
 pub use entry::{
-    FIELDS, Field, GrantType, HttpEntry, HttpFlavour, IdeEntry, OAuthEntry, SecretError,
-    ServerEntry, ServerUrl, StdioEntry, TlsEntry, ToolFilter, TransportEntry, WsEntry,
+    Confinement, FIELDS, Field, GrantType, HttpEntry, HttpFlavour, IdeEntry, OAuthEntry,
+    SecretError, ServerEntry, ServerUrl, StdioEntry, TlsEntry, ToolFilter, TransportEntry, WsEntry,
     check_account_name, json_schema,
 };
 pub use entry_edit::{EntryChange, EntryEdit, EntryText};
@@ -66,6 +67,7 @@ pub use load::{Loader, is_exclusive};
 pub use names::{CONNECTOR_PREFIX, check_new_name, normalize_name};
 pub use permissions::{PermissionRule, Permissions};
 pub use policy::{Blocked, Policy};
+pub use sandbox::SandboxPolicy;
 pub use scopes::{ConnectorEntry, Scope};
 pub use secret::{HIDDEN, Secret};
 pub use server_set::{EntryStatus, Server, ServerSet, Source};

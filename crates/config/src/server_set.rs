@@ -15,6 +15,7 @@ use crate::hooks::Hook;
 use crate::names::check_displayable;
 use crate::permissions::Permissions;
 use crate::policy::{Blocked, Policy};
+use crate::sandbox::SandboxPolicy;
 use crate::scopes::Scope;
 
 /// All configured servers, including those that may not run, and the problems found.
@@ -31,6 +32,8 @@ pub struct ServerSet {
     pub files: Vec<PathBuf>,
     /// The lists of allowed and denied servers.
     pub policy: Policy,
+    /// The sandbox profiles, and the servers that need one.
+    pub sandbox: SandboxPolicy,
     /// The tool permissions.
     pub permissions: Permissions,
     /// The commands to run before and after calls and for elicitations, in order.

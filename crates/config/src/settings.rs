@@ -7,6 +7,7 @@ use crate::diagnostic::Diagnostic;
 use crate::document::{Document, Members, ParseError};
 use crate::hooks::{self, FileHooks};
 use crate::policy::Rule;
+use crate::sandbox::{self, FileSandbox};
 
 /// The owner of a settings file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +71,8 @@ pub(crate) struct Settings {
     pub(crate) hooks: FileHooks,
     /// `callPolicy`
     pub(crate) call_policy: Option<CallPolicy>,
+    /// `sandboxProfiles` and `requireSandbox`
+    pub(crate) sandbox: FileSandbox,
 }
 
 /// The rule for every tool of every server.
@@ -114,6 +117,7 @@ impl Settings {
             managed_rules_only: false,
             hooks: FileHooks::default(),
             call_policy: None,
+            sandbox: FileSandbox::default(),
         }
     }
 
@@ -158,6 +162,9 @@ impl Settings {
         }
         if let Some(raw) = members.get("hooks") {
             settings.hooks.hooks = hooks::read(document, raw, origin, diagnostics);
+        }
+        if origin.may_deny() {
+            settings.sandbox = sandbox::read(document, members, origin, diagnostics);
         }
         let mut reader = SettingsReader::new(document, members, diagnostics);
         if origin != Origin::Local {

@@ -115,6 +115,10 @@ pub(crate) mod discovery {
             None
         }
 
+        pub(crate) fn layout(&self) -> Option<&trunkline_config::Layout> {
+            None
+        }
+
         pub(crate) fn start(self, _: &Network) -> Option<(Discovery, DiscoveryTask)> {
             None
         }

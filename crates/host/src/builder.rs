@@ -22,6 +22,7 @@ use crate::network::Network;
 use crate::permission::{Permit, Rules};
 use crate::pins::{OnChange, PinStore};
 use crate::result::Results;
+use crate::sandbox::SandboxSetup;
 use crate::secrets::Secrets;
 use crate::settings::Settings;
 
@@ -66,6 +67,7 @@ pub struct HostBuilder {
     pub(crate) results: Option<Results>,
     pub(crate) discovery: DiscoveryPlan,
     pub(crate) bypass_policy: bool,
+    pub(crate) sandbox: SandboxSetup,
 }
 
 /// Servers.
@@ -140,6 +142,30 @@ impl HostBuilder {
     /// precedence.
     pub fn settings(mut self, settings: Settings) -> Self {
         self.settings = settings;
+        self
+    }
+}
+
+/// Sandboxes.
+impl HostBuilder {
+    /// Names the program that starts servers in a sandbox (SEC-5): `trunkline`, or another that
+    /// calls the launcher of `trunkline-sandbox`. Without it, servers whose entry or settings ask for
+    /// a sandbox are refused.
+    pub fn sandbox_launcher(mut self, program: impl Into<PathBuf>) -> Self {
+        self.sandbox.launcher = Some(program.into());
+        self
+    }
+
+    /// Sets the directory that holds the caches of sandboxed servers, for the word `cache`.
+    pub fn sandbox_cache(mut self, dir: impl Into<PathBuf>) -> Self {
+        self.sandbox.cache = Some(dir.into());
+        self
+    }
+
+    /// Hides a path from all sandboxed servers, whatever their profiles grant: the program's own
+    /// files. Those of the configuration and of this host's state are hidden already.
+    pub fn sandbox_hide(mut self, path: impl Into<PathBuf>) -> Self {
+        self.sandbox.hidden.push(path.into());
         self
     }
 }
@@ -359,6 +385,7 @@ impl HostBuilder {
     /// Applies [`HostBuilder::state_under`] and the log sinks.
     fn keep_state(&mut self) {
         if let Some(dir) = self.state_dir.take() {
+            self.sandbox.hidden.push(dir.clone());
             let eras = || EraMemory::at(dir.join("eras.json"));
             self.eras.get_or_insert_with(eras);
             let catalogs = || CatalogStore::at(dir.join("catalogs"));

@@ -45,6 +45,11 @@ impl DiscoveryPlan {
         Some(loader.project().cwd.clone())
     }
 
+    /// Returns the paths of the configuration files, if they are read.
+    pub(crate) fn layout(&self) -> Option<&Layout> {
+        self.loader.as_ref().map(|(loader, _)| loader.layout())
+    }
+
     /// Starts discovery if configuration files are read.
     pub(crate) fn start(self, network: &Network) -> Option<(Discovery, DiscoveryTask)> {
         self.options(network).map(Discovery::start)

@@ -59,15 +59,17 @@ fn stamp(directory: &Path) -> PathBuf {
 fn fresh(directory: &Path) -> bool {
     let source = newest(Path::new(env!("CARGO_MANIFEST_DIR")).join("src").as_path());
     let built = modified(&stamp(directory));
-    ["testkit-server", "testkit-echo"].iter().all(|name| {
-        // Cargo does not touch an unaffected program; then the stamp is newer.
-        let program = modified(
-            &directory
-                .join(name)
-                .with_extension(env::consts::EXE_EXTENSION),
-        );
-        program.is_some() && program.max(built) >= source
-    })
+    ["testkit-server", "testkit-echo", "testkit-hostile"]
+        .iter()
+        .all(|name| {
+            // Cargo does not touch an unaffected program; then the stamp is newer.
+            let program = modified(
+                &directory
+                    .join(name)
+                    .with_extension(env::consts::EXE_EXTENSION),
+            );
+            program.is_some() && program.max(built) >= source
+        })
 }
 
 fn build(directory: &Path) {

@@ -49,6 +49,8 @@ mod prompts;
 mod pty;
 mod remove;
 mod results;
+#[cfg(target_os = "linux")]
+mod sandbox;
 mod scopes;
 mod sdk;
 mod search;

@@ -28,6 +28,7 @@ const TEXTS: &str = r#"{"type":"array","items":{"type":"string"}}"#;
 const TEXT_MAP: &str = r#"{"type":"object","additionalProperties":{"type":"string"}}"#;
 const LIMIT: &str = r#"{"type":"integer","minimum":0}"#;
 const FLAG: &str = r#"{"type":"boolean"}"#;
+const SANDBOX: &str = r#"{"anyOf":[{"type":"boolean"},{"type":"string"},{"type":"object","additionalProperties":false,"properties":{"profile":{"type":"string"},"read":{"type":"array","items":{"type":"string"}},"write":{"type":"array","items":{"type":"string"}},"execute":{"type":"array","items":{"type":"string"}},"network":{"anyOf":[{"enum":["none","loopback"]},{"type":"array","items":{"type":"string"}}]},"env":{"type":"array","items":{"type":"string"}},"limits":{"type":"object","additionalProperties":false,"properties":{"memoryMB":{"type":["integer","null"],"minimum":1},"processes":{"type":["integer","null"],"minimum":1},"openFiles":{"type":["integer","null"],"minimum":1},"cpuSeconds":{"type":["integer","null"],"minimum":1}}}}}]}"#;
 
 /// Every known field (CFG-2), in the order of the reference page.
 pub const FIELDS: &[Field] = &[
@@ -160,8 +161,8 @@ pub const FIELDS: &[Field] = &[
     Field {
         name: "sandbox",
         servers: STDIO,
-        schema: r#"{"type":["object","boolean"]}"#,
-        doc: "Sandbox settings. Kept in the file; not enforced by this version",
+        schema: SANDBOX,
+        doc: "The sandbox it runs in: `true`, the name of a profile, or an object; see sandbox.md",
     },
 ];
 

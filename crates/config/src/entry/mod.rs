@@ -1,5 +1,6 @@
 //! A server as a configuration file describes it (CFG-2).
 
+mod confinement;
 mod construct;
 mod fields;
 mod raw;
@@ -15,6 +16,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
+pub use confinement::Confinement;
 pub(crate) use fields::suggest_field;
 pub use fields::{FIELDS, Field, json_schema};
 pub(crate) use raw::RawEntry;
@@ -62,6 +64,8 @@ pub struct ServerEntry {
     pub tools: ToolFilter,
     /// The sandbox settings as written (SEC-5).
     pub sandbox: Option<Value>,
+    /// The sandbox that it runs in, as its entry and all settings have it.
+    pub confinement: Confinement,
     /// References to keychain secrets, resolved when connecting (CFG-5).
     pub keyring: Vec<KeyringRef>,
     /// The entry as written in its file, unexpanded.
@@ -127,6 +131,7 @@ impl ServerEntry {
             share: None,
             tools: ToolFilter::default(),
             sandbox: None,
+            confinement: Confinement::default(),
             keyring: Vec::new(),
             written: None,
             base: None,
@@ -227,8 +232,10 @@ impl ServerEntry {
             deny,
             self.sandbox,
         ]);
-        if let (Value::Array(parts), Some(program)) = (&mut parts, program) {
-            parts.push(json!(program));
+        if let Value::Array(parts) = &mut parts {
+            parts.extend(program.map(|program| json!(program)));
+            // A server in another sandbox is another server.
+            parts.extend(self.confinement.identity());
         }
         sha256(&parts)
     }

@@ -1,12 +1,13 @@
 //! Checks and expands an entry as written in a file.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
+use trunkline_sandbox::Request;
 
 use super::fields::expected;
 use super::transport::{
@@ -14,7 +15,7 @@ use super::transport::{
     WsEntry,
 };
 use super::url::ServerUrl;
-use super::{ServerEntry, ToolFilter};
+use super::{Confinement, ServerEntry, ToolFilter};
 use crate::document::{Document, Object, ParseError, object};
 use crate::expand::{Environment, ExpansionReport, expand};
 use crate::glob::Glob;
@@ -152,6 +153,11 @@ impl RawEntry {
         } = self;
         let kind = kind_of(kind.as_deref(), command.is_some(), url.is_some())?;
         refuse_deceptive(tools.as_ref(), ide_name.as_deref())?;
+        if let Some(sandbox) = &sandbox {
+            // Where relative paths start from does not matter here.
+            Request::check(sandbox, Some(Path::new("/")))
+                .map_err(|reason| format!("\"sandbox\": {reason}"))?;
+        }
         note_both(kind, command.is_some() && url.is_some(), report);
         let url = url_of(kind, url)?;
         let quoted_name = !url.contains('$');
@@ -223,6 +229,7 @@ impl RawEntry {
             share,
             tools: tools.map(RawTools::filter).unwrap_or_default(),
             sandbox,
+            confinement: Confinement::default(),
             keyring: report.take_keyring(),
             written: None,
             base: None,
@@ -505,7 +512,7 @@ mod tests {
     #[test]
     fn variables_are_expanded_where_they_count_and_nowhere_else() {
         let entry = check(
-            r#"{"command":"$X","args":["${X}"],"env":{"$X":"${X}"},"cwd":"/$X","sandbox":{"a":"$X"}}"#,
+            r#"{"command":"$X","args":["${X}"],"env":{"$X":"${X}"},"cwd":"/$X","sandbox":{"read":["/$X"]}}"#,
         )
         .unwrap();
         let TransportEntry::Stdio(stdio) = &entry.transport else {
@@ -514,7 +521,7 @@ mod tests {
         assert_eq!((&*stdio.command, &*stdio.args[0]), ("exp", "exp"));
         assert_eq!(stdio.env["$X"].expose(), "exp");
         assert_eq!(stdio.cwd, Some("/$X".into()));
-        assert_eq!(entry.sandbox.unwrap()["a"], "$X");
+        assert_eq!(entry.sandbox.unwrap()["read"][0], "/$X");
 
         let entry = check(
             r#"{"url":"https://${HOST}/","headers":{"A":"b ${X}"},"headersHelper":"echo $X","oauth":{"clientId":"$X","scopes":"a b"}}"#,

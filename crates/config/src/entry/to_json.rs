@@ -25,6 +25,7 @@ pub(super) fn to_json(entry: &ServerEntry) -> Value {
         tools,
         sandbox,
         // Not fields of an entry.
+        confinement: _,
         name: _,
         scope: _,
         source: _,

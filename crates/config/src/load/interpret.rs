@@ -11,6 +11,7 @@ use crate::diagnostic::Diagnostic;
 use crate::document::{Document, Members};
 use crate::files::{FileText, shown, without_bom};
 use crate::policy::Policy;
+use crate::sandbox::FileSandbox;
 use crate::scopes::{self, ConnectorEntry, Scope};
 use crate::settings::{Origin, PermissionLists, Settings, disabled_names, names};
 
@@ -154,6 +155,12 @@ impl Loader {
         {
             settings.push(Settings {
                 permissions: PermissionLists::deny_all(),
+                ..Settings::empty(user_origin, &shown(&user))
+            });
+        }
+        if files.user_settings.may_contain(&["requireSandbox"]) {
+            settings.push(Settings {
+                sandbox: FileSandbox::require_all(),
                 ..Settings::empty(user_origin, &shown(&user))
             });
         }

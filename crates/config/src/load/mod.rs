@@ -21,6 +21,7 @@ use crate::files::{LastGood, is_absence, shown};
 use crate::hooks::hooks_of;
 use crate::layout::{Layout, Project};
 use crate::permissions::Permissions;
+use crate::sandbox::SandboxPolicy;
 use crate::scopes::ConnectorEntry;
 use crate::server_set::{EntryStatus, Server, ServerSet};
 use interpret::Interpreted;
@@ -140,6 +141,10 @@ impl Loader {
             exclusive,
             managed_unreadable,
         } = interpreted;
+        let sandbox = SandboxPolicy::of(&settings);
+        for entry in &mut state.entries {
+            sandbox.confine(entry);
+        }
         let servers = resolve(
             state.entries,
             &Resolver {
@@ -165,6 +170,7 @@ impl Loader {
             exclusive: exclusive.then(|| self.layout.managed_servers()),
             files: state.files,
             policy,
+            sandbox,
             permissions: Permissions::of(&settings),
             hooks: hooks_of(&settings),
             call_policy: settings

@@ -5,6 +5,7 @@
 mod http;
 #[cfg(any(feature = "http", feature = "ws"))]
 mod net;
+mod sandbox;
 #[cfg(feature = "ws")]
 mod ws;
 
@@ -87,7 +88,7 @@ pub(super) async fn open(
     };
     match &entry.transport {
         TransportEntry::Stdio(stdio) => {
-            let spawned = stdio_server(core, entry, stdio).spawn();
+            let spawned = sandbox::stdio_server(core, entry, stdio).and_then(|it| it.spawn());
             let transport =
                 spawned.map_err(|error| ConnectFailure::new(FailureKind::Spawn(error)))?;
             let stderr = Some(transport.stderr());
@@ -160,6 +161,7 @@ fn stdio_server(core: &Core, entry: &ServerEntry, stdio: &StdioEntry) -> StdioSe
         args: stdio.args.clone(),
         env,
         env_remove: withheld_vars(),
+        env_clear: false,
         cwd: working_dir(project_dir, stdio.cwd.as_deref()),
         tee: core.recorder.stderr(),
     }

@@ -53,6 +53,7 @@ use crate::logs::{LogStore, MessageTap, Recorder, Tracer};
 use crate::network::Network;
 use crate::permission::policy::HostPolicy;
 use crate::result::Results;
+use crate::sandbox::SandboxSetup;
 use crate::secrets::Secrets;
 use crate::settings::Settings;
 
@@ -86,6 +87,8 @@ pub(crate) struct HostShared {
     pub(crate) tracer: Option<Tracer>,
     pub(crate) tap: Option<MessageTap>,
     pub(crate) results: Results,
+    /// How servers are started in a sandbox.
+    pub(crate) sandbox: SandboxSetup,
     /// Incremented when any catalog changes, so the pool knows when to rebuild.
     pub(crate) catalogs: AtomicU64,
     pub(crate) expiry: Expiry,

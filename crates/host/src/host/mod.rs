@@ -125,8 +125,12 @@ impl Host {
             on_change,
             results,
             bypass_policy,
+            mut sandbox,
             ..
         } = builder;
+        if let Some(layout) = discovery.layout() {
+            sandbox.hide_configuration(layout);
+        }
         let (discovery, keeper) = discovery.start(&network).unzip();
         let pins = Pins::new(pins.unwrap_or_default(), on_change);
         let guard = Guard::new(rules, permit, Arc::new(pins));
@@ -160,6 +164,7 @@ impl Host {
             tracer,
             tap,
             results: results.unwrap_or_default(),
+            sandbox,
             catalogs: AtomicU64::new(0),
             expiry: Expiry::new(),
             store,

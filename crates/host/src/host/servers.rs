@@ -111,6 +111,10 @@ impl Host {
         for (name, entry) in changing.own.clone() {
             match judge.as_ref().and_then(|set| set.refusal(&entry)) {
                 None => {
+                    let mut entry = entry;
+                    if let Some(set) = &judge {
+                        set.sandbox.confine(Arc::make_mut(&mut entry));
+                    }
                     changing.discovered.remove(&name);
                     self.connect(Source::Entry(entry), connections, changing);
                 }

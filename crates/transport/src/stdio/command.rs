@@ -23,6 +23,8 @@ pub struct StdioServer {
     pub env: BTreeMap<String, String>,
     /// Variables of this process that it does not inherit.
     pub env_remove: Vec<String>,
+    /// Whether it inherits none of the variables of this process.
+    pub env_clear: bool,
     /// Its working directory; by default that of this process.
     pub cwd: Option<PathBuf>,
     /// A callback for its stderr, in addition to the log.
@@ -54,6 +56,9 @@ pub enum SpawnError {
     /// The working directory does not exist.
     #[error("its working directory does not exist: {}", .0.display())]
     NoDirectory(PathBuf),
+    /// Its sandbox cannot be set up (SEC-5).
+    #[error("it cannot be started in its sandbox: {0}")]
+    Sandbox(String),
     /// Any other error.
     #[error("{command} could not be started: {error}")]
     Other {
@@ -68,6 +73,9 @@ impl StdioServer {
     /// Starts the server in its own process group. Must be called on a Tokio runtime.
     pub fn spawn(&self) -> Result<StdioTransport, SpawnError> {
         let mut command = Command::new(&self.command);
+        if self.env_clear {
+            command.env_clear();
+        }
         for name in &self.env_remove {
             command.env_remove(name);
         }
