@@ -53,6 +53,7 @@ mod scopes;
 mod sdk;
 mod search;
 mod secret_sweep;
+mod serve;
 mod shared_token;
 mod sign_in;
 mod sign_in_problems;
