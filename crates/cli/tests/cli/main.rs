@@ -55,6 +55,7 @@ mod scopes;
 mod sdk;
 mod search;
 mod secret_sweep;
+mod serve;
 mod serve_http;
 mod shared_token;
 mod sign_in;
