@@ -99,25 +99,15 @@ pub(crate) struct FileLock {
 impl FileLock {
     /// Takes the lock, waiting at most `limit`; `None` if another process or task has it. Blocks.
     pub(crate) fn acquire(path: &Path, limit: Duration) -> io::Result<Option<Self>> {
-        if let Some(folder) = path.parent() {
-            private_folder(folder)?;
-        }
-        refuse_other_than_file(path)?;
-        let file = private()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path)?;
+        let mut file = LockFile::open(path)?;
         let start = Instant::now();
         loop {
-            match file.try_lock() {
-                Ok(()) => return Ok(Some(Self { file })),
-                Err(TryLockError::WouldBlock) if start.elapsed() < limit => {
-                    std::thread::sleep(LOCK_POLL);
-                }
-                Err(TryLockError::WouldBlock) => return Ok(None),
-                Err(TryLockError::Error(error)) => return Err(error),
-            }
+            file = match file.try_lock()? {
+                Ok(lock) => return Ok(Some(lock)),
+                Err(file) if start.elapsed() < limit => file,
+                Err(_) => return Ok(None),
+            };
+            std::thread::sleep(LOCK_POLL);
         }
     }
 
@@ -125,6 +115,36 @@ impl FileLock {
     pub(crate) fn note_owner(&self) {
         let _ = self.file.set_len(0);
         let _ = (&self.file).write_all(std::process::id().to_string().as_bytes());
+    }
+}
+
+/// A file to lock.
+#[derive(Debug)]
+pub(crate) struct LockFile(File);
+
+impl LockFile {
+    /// Opens or creates the file. Blocks.
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        if let Some(folder) = path.parent() {
+            private_folder(folder)?;
+        }
+        refuse_other_than_file(path)?;
+        let mut options = private();
+        let file = options
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)?;
+        Ok(Self(file))
+    }
+
+    /// Takes the lock, unless another process or task has it.
+    pub(crate) fn try_lock(self) -> io::Result<Result<FileLock, Self>> {
+        match self.0.try_lock() {
+            Ok(()) => Ok(Ok(FileLock { file: self.0 })),
+            Err(TryLockError::WouldBlock) => Ok(Err(self)),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
     }
 }
 

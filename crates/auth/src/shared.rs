@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use tokio::sync::RwLock;
@@ -28,7 +29,9 @@ pub(crate) struct Shared {
     pub(crate) claude_code: Option<ClaudeCodeTokens>,
     pub(crate) clock: Clock,
     /// Held for reading by every task that must not be interrupted.
-    pub(crate) running: Arc<RwLock<()>>,
+    pub(crate) running: RwLock<()>,
+    /// How often [`Auth::settle`] was called: a task that waited meanwhile does not begin.
+    pub(crate) settled: AtomicU64,
 }
 
 impl Shared {
@@ -79,7 +82,8 @@ impl AuthBuilder {
             client_metadata_url: self.client_metadata_url,
             claude_code: self.claude_code.map(ClaudeCodeTokens::at),
             clock: self.clock,
-            running: Arc::default(),
+            running: RwLock::default(),
+            settled: AtomicU64::new(0),
         }))
     }
 }
@@ -156,6 +160,7 @@ impl Auth {
     /// Waits until no refresh is in flight, at most `limit`. Call it before the process exits: a
     /// refresh token that is rotated but not stored is lost. Returns whether all ended.
     pub async fn settle(&self, limit: Duration) -> bool {
+        self.0.settled.fetch_add(1, Ordering::SeqCst);
         tokio::time::timeout(limit, self.0.running.write())
             .await
             .is_ok()

@@ -94,27 +94,32 @@ impl Elicit for TerminalElicit {
     }
 }
 
-/// Returns the server and the tool of an elicitation, for prompts. A long name of a tool is cut;
-/// the first line of a dialog has all of it.
-fn subject(elicitation: &Elicitation) -> String {
+/// Returns the server and the tool of an elicitation.
+fn asker(elicitation: &Elicitation) -> String {
     let server = output::name(&elicitation.server);
     let Some(call) = &elicitation.call else {
         return server;
     };
     let prefix = tool_name(&elicitation.server, "");
     let tool = output::name(call.strip_prefix(&prefix).unwrap_or(call));
-    let length = MAX_SUBJECT
-        .saturating_sub(server.chars().count())
-        .max(MIN_TOOL);
-    match tool.char_indices().nth(length) {
-        Some((end, _)) => format!("{server}/{}…", &tool[..end]),
-        None => format!("{server}/{tool}"),
+    format!("{server}/{tool}")
+}
+
+/// Returns the server and the tool of an elicitation, for prompts. A long name of a tool is cut;
+/// the first line of a dialog has all of it.
+fn subject(elicitation: &Elicitation) -> String {
+    let asker = asker(elicitation);
+    let server = output::name(&elicitation.server).chars().count() + 1;
+    let length = MAX_SUBJECT.max(server + MIN_TOOL);
+    match asker.char_indices().nth(length) {
+        Some((end, _)) => format!("{}{}", &asker[..end], output::ellipsis()),
+        None => asker,
     }
 }
 
 /// Reports a question that nobody could answer, and how to answer it.
 fn report_unanswered(elicitation: &Elicitation, form: Option<(&Form, &[String])>) {
-    let subject = subject(elicitation);
+    let asker = asker(elicitation);
     let message = &elicitation.message;
     let page = match &elicitation.ask {
         Ask::Url(url) => format!(" ({url})"),
@@ -124,24 +129,32 @@ fn report_unanswered(elicitation: &Elicitation, form: Option<(&Form, &[String])>
         Some((_, problems)) if !problems.is_empty() => problems.join("; "),
         _ => "there is nobody to ask".to_owned(),
     };
-    output::warning(&format!(
-        "{subject} asks: {message}{page}; cancelled: {why}"
-    ));
+    output::warning(&format!("{asker} asks: {message}{page}; cancelled: {why}"));
     let hint = match form {
         None => "run it on a terminal, without --no-input and --json, to open the page".to_owned(),
         Some((form, _)) if form.fields.is_empty() => {
             "run it on a terminal, or accept with --elicit-defaults".to_owned()
         }
         Some((form, _)) => {
-            let fields = form.fields.iter().take(MAX_LISTED);
-            let mut flags: Vec<String> = fields
-                .map(|field| format!("--elicit {}=…", quoted(&field.name)))
-                .collect();
-            if form.fields.len() > MAX_LISTED {
-                flags.push("…".to_owned());
+            let mut flags: Vec<String> = Vec::new();
+            let mut titles: Vec<String> = Vec::new();
+            for field in form.fields.iter().take(MAX_LISTED) {
+                flags.push(format!("--elicit {}=VALUE", quoted(&field.name)));
+                if field.label() != field.name {
+                    let title = output::inline(field.label());
+                    titles.push(format!("{} is \"{title}\"", output::name(&field.name)));
+                }
             }
+            if form.fields.len() > MAX_LISTED {
+                flags.push(output::ellipsis().to_owned());
+            }
+            let titles = if titles.is_empty() {
+                String::new()
+            } else {
+                format!(" ({})", titles.join(", "))
+            };
             format!(
-                "run it on a terminal, or answer with {}, or --elicit-defaults",
+                "run it on a terminal, or answer with {}{titles}, or --elicit-defaults",
                 flags.join(" ")
             )
         }

@@ -227,14 +227,14 @@ async fn run(args: Args) -> Exit {
             no_browser,
             device,
         } => {
-            let way = commands::login::Way::new(device, no_browser);
+            let method = commands::login::LoginMethod::new(device, no_browser);
             let config = config.and(more);
             match name {
                 Some(name) => {
                     let account = account.as_deref();
-                    commands::login::run(&config, &name, account, way, json).await
+                    commands::login::run(&config, &name, account, method, json).await
                 }
-                None => commands::login::run_all(&config, way, json).await,
+                None => commands::login::run_all(&config, method, json).await,
             }
         }
         Command::Logout { name, account } => {

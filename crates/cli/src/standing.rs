@@ -8,6 +8,7 @@ use trunkline_config::{
     ApprovalChange, EntryStatus, GrantType, HIDDEN, OAuthEntry, Server, changes_since_approval,
 };
 
+use crate::commands::doctor::known;
 use crate::exit::Exit;
 use crate::output;
 use crate::session;
@@ -181,8 +182,22 @@ pub(crate) fn state_hint(server: &ServerStatus) -> Option<String> {
     if needs_auth && takes_sign_in {
         return Some(login_hint(&server.name));
     }
-    let hint = server.state.hint().map(str::to_owned);
+    let known = match (entry, server.state.failure()) {
+        (Some(entry), Some(failure)) => known::hint_of_output(entry, failure),
+        _ => None,
+    };
+    let hint = known.or_else(|| server.state.hint().map(str::to_owned));
     hint.or_else(|| server.state.failure().map(|_| doctor_hint(&server.name)))
+}
+
+/// As [`state_hint`], and looks for the program of a server that could not be started.
+pub(crate) fn thorough_hint(server: &ServerStatus) -> Option<String> {
+    let failure = server.state.failure();
+    let known = match (server.entry.as_ref(), failure) {
+        (Some(entry), Some(failure)) => known::hint(entry, failure),
+        _ => None,
+    };
+    known.or_else(|| state_hint(server))
 }
 
 /// Returns the hint to find out why a server fails.

@@ -7,6 +7,7 @@
 //! synced before anybody uses it. Only the issuer's word that the refresh token is invalid deletes
 //! it; every other failure leaves everything as it was, and delays the next attempt.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -18,6 +19,7 @@ use super::{Inner, SignInDemand, SignInReason, blocking};
 use crate::Secret;
 use crate::discovery::{self, is_same_issuer};
 use crate::error::{AuthError, AuthErrorKind};
+use crate::files::FileLock;
 use crate::flow::TokenEndpoint;
 use crate::http::Form;
 use crate::registration::ClientSource;
@@ -86,7 +88,6 @@ impl Inner {
     fn start_flight(self: &Arc<Self>, seen: Option<Secret>, cause: RenewalCause) -> Flight {
         let this = Arc::clone(self);
         let task = tokio::spawn(async move {
-            let _running = Arc::clone(&this.shared.running).read_owned().await;
             let renewal = this.renew_locked(seen, cause).await;
             let renewal = renewal.unwrap_or_else(|error| {
                 if error.is_sign_in_required() {
@@ -133,17 +134,27 @@ impl Inner {
         seen: Option<Secret>,
         cause: RenewalCause,
     ) -> Result<Renewal, AuthError> {
-        let this = Arc::clone(self);
-        let locked = blocking(move || {
-            let lock = this.store().lock(&this.identity)?;
-            let record = this.store().load(&this.identity)?;
-            Ok::<_, AuthError>((lock, record))
-        });
-        let (lock, record) = locked.await??;
+        let settled = self.shared.settled.load(Ordering::SeqCst);
+        let (lock, record) = self.lock_and_load().await?;
+        // From here on a token may be lost, so the exit of the process waits.
+        let _running = self.shared.running.read().await;
+        if self.shared.settled.load(Ordering::SeqCst) != settled {
+            let text = "the program ended while another process refreshed the token";
+            return Err(AuthError::new(AuthErrorKind::Unavailable, text));
+        }
         let renewed = self.renew_record(record, seen, cause).await;
         // Held until the new token is stored.
         drop(lock);
         renewed
+    }
+
+    /// Takes the lock and loads the record under it. A renewal that waits for another process has
+    /// nothing to lose, so it holds no thread, and the exit of the process does not wait for it.
+    async fn lock_and_load(self: &Arc<Self>) -> Result<(FileLock, Option<Record>), AuthError> {
+        let lock = self.store().lock_async(&self.identity).await?;
+        let this = Arc::clone(self);
+        let record = blocking(move || this.store().load(&this.identity));
+        Ok((lock, record.await??))
     }
 
     async fn renew_record(

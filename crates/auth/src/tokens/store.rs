@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
 use super::{Record, ServerIdentity};
 use crate::error::{AuthError, AuthErrorKind};
-use crate::files::{FileLock, lock_owner, read_bounded, replace_private};
+use crate::files::{FileLock, LockFile, lock_owner, read_bounded, replace_private};
 use crate::vault::{StoredIn, Vault};
 
 /// The service under which sign-ins are stored in the vault.
@@ -17,6 +17,9 @@ const SERVICE: &str = "trunkline OAuth";
 
 /// How long to wait for the lock of a sign-in. Its holder makes at most three requests.
 const LOCK_LIMIT: Duration = Duration::from_mins(2);
+
+/// The time between two attempts to take it.
+const LOCK_POLL: Duration = Duration::from_millis(20);
 
 /// How long to wait for the lock of the list. Its holder only writes a small file.
 const LIST_LOCK_LIMIT: Duration = Duration::from_secs(5);
@@ -80,6 +83,11 @@ impl Account {
     }
 }
 
+fn held_too_long(path: &Path) -> AuthError {
+    let text = format!("another process has held {} too long", path.display());
+    AuthError::new(AuthErrorKind::Unavailable, text)
+}
+
 impl TokenStore {
     pub(crate) fn new(vault: Arc<Vault>, directory: PathBuf) -> Self {
         Self { vault, directory }
@@ -94,11 +102,31 @@ impl TokenStore {
         let path = self.lock_path(identity, "lock");
         match FileLock::acquire(&path, LOCK_LIMIT) {
             Ok(Some(lock)) => Ok(lock),
-            Ok(None) => {
-                let text = format!("another process has held {} too long", path.display());
-                Err(AuthError::new(AuthErrorKind::Unavailable, text))
-            }
+            Ok(None) => Err(held_too_long(&path)),
             Err(error) => Err(storage(&path, &error)),
+        }
+    }
+
+    /// As [`TokenStore::lock`], without a thread that waits: dropping the future ends the wait.
+    pub(crate) async fn lock_async(
+        &self,
+        identity: &ServerIdentity,
+    ) -> Result<FileLock, AuthError> {
+        let path = self.lock_path(identity, "lock");
+        let start = Instant::now();
+        let opened = path.clone();
+        let mut file = tokio::task::spawn_blocking(move || LockFile::open(&opened))
+            .await
+            .unwrap_or_else(|error| Err(error.into()))
+            .map_err(|error| storage(&path, &error))?;
+        loop {
+            // This does not block.
+            file = match file.try_lock().map_err(|error| storage(&path, &error))? {
+                Ok(lock) => return Ok(lock),
+                Err(file) if start.elapsed() < LOCK_LIMIT => file,
+                Err(_) => return Err(held_too_long(&path)),
+            };
+            tokio::time::sleep(LOCK_POLL).await;
         }
     }
 

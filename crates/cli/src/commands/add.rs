@@ -242,7 +242,7 @@ pub(super) fn report_effect(configured: &Configured, name: &str, scope: Scope) -
     if let Some(stronger) = stronger {
         let (scope, source) = (stronger.entry.scope, &stronger.entry.source);
         output::warning(&format!(
-            "the {scope} scope also has a \"{name}\", which takes precedence ({source})"
+            "\"{name}\" of the {scope} scope takes precedence over this entry ({source})"
         ));
         return Effect::Inactive("shadowed");
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use trunkline_config::{Scope, Server, ServerEntry};
 
-use super::list::{Row, count};
+use super::list::{Row, count, resource_count};
 use crate::args::ConfigArgs;
 use crate::exit::Exit;
 use crate::output::{self, Lines};
@@ -68,7 +68,11 @@ impl Check {
         let problems = row.problems_with(hint.as_deref());
         Self {
             state: row.state().to_owned(),
-            offers: is_connected.then(|| ["tools", "prompts", "resources"].map(number)),
+            offers: is_connected.then(|| {
+                let catalog = row.status().map(|status| &status.catalog);
+                let resources = catalog.map_or(0, |catalog| resource_count(catalog));
+                [number("tools"), number("prompts"), resources]
+            }),
             problems,
             error: value["error"].as_str().map(str::to_owned),
             hint,

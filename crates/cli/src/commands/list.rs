@@ -21,7 +21,7 @@ use crate::session;
 
 pub(crate) use plain::{Detail, table};
 pub(crate) use row::{Row, rows};
-pub(crate) use summary::status_of;
+pub(crate) use summary::{resource_count, status_of};
 pub(crate) use view::{card, overview};
 
 /// The time between two frames, while seconds pass.
@@ -220,7 +220,8 @@ impl Listing<'_> {
     }
 }
 
-pub(super) fn count(number: usize, what: &str) -> String {
+/// Formats a count with its noun.
+pub(crate) fn count(number: usize, what: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{number} {what}{plural}")
 }

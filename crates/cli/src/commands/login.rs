@@ -25,7 +25,7 @@ const LOGIN_LIMIT: Duration = Duration::from_mins(10);
 
 /// Where the user signs in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum LoginMethod {
     /// In a browser on this machine.
     Browser,
     /// At a URL that is only printed.
@@ -36,7 +36,7 @@ pub(crate) enum Way {
     Headless,
 }
 
-impl Way {
+impl LoginMethod {
     pub(crate) fn new(device: bool, no_browser: bool) -> Self {
         match (device, no_browser) {
             (true, _) => Self::Device,
@@ -51,7 +51,7 @@ pub(crate) async fn run(
     config: &ConfigArgs,
     name: &str,
     account: Option<&str>,
-    way: Way,
+    method: LoginMethod,
     as_json: bool,
 ) -> Exit {
     let mut configured = match session::configuration(config) {
@@ -77,7 +77,7 @@ pub(crate) async fn run(
     let builder = configured.host().only(move |name| name == wanted);
     session::with_host(builder, |host| async move {
         session::ready(&host).await;
-        match sign_in(&host, name, way).await {
+        match sign_in(&host, name, method).await {
             Ok(signed_in) => signed_in.report(as_json),
             Err(exit) => exit,
         }
@@ -86,7 +86,7 @@ pub(crate) async fn run(
 }
 
 /// Signs in to every server that waits for it. Servers that fail do not stop the others.
-pub(crate) async fn run_all(config: &ConfigArgs, way: Way, as_json: bool) -> Exit {
+pub(crate) async fn run_all(config: &ConfigArgs, method: LoginMethod, as_json: bool) -> Exit {
     let configured = match session::configuration(config) {
         Ok(configured) => configured,
         Err(exit) => return exit,
@@ -105,7 +105,7 @@ pub(crate) async fn run_all(config: &ConfigArgs, way: Way, as_json: bool) -> Exi
             let (number, total) = (index + 1, waiting.len());
             let shown = output::name(&server.name);
             output::instruction(Lines::one(format!("{shown} ({number} of {total})")));
-            let outcome = match sign_in(&host, &server.name, way).await {
+            let outcome = match sign_in(&host, &server.name, method).await {
                 Ok(signed_in) if as_json => {
                     values.push(signed_in.as_value());
                     signed_in.exit()
@@ -139,7 +139,7 @@ struct SignedIn {
 }
 
 /// Signs in, and connects to the server. An `Err` has been reported.
-async fn sign_in(host: &Host, name: &str, way: Way) -> Result<SignedIn, Exit> {
+async fn sign_in(host: &Host, name: &str, method: LoginMethod) -> Result<SignedIn, Exit> {
     let (Some(server), Some(auth)) = (host.server(name), host.server_auth(name)) else {
         return Err(Exit::NotConnected);
     };
@@ -174,12 +174,12 @@ async fn sign_in(host: &Host, name: &str, way: Way) -> Result<SignedIn, Exit> {
         output::error(&what, standing::state_hint(&server).as_deref());
         return Err(Exit::NeedsAuth);
     }
-    let account = match way {
-        Way::Device => Box::pin(with_device(&auth)).await,
-        Way::Headless => Box::pin(with_any_device(&auth)).await,
-        Way::Browser | Way::Url => Box::pin(with_url(&auth, way)).await,
+    let account = match method {
+        LoginMethod::Device => Box::pin(with_device(&auth)).await,
+        LoginMethod::Headless => Box::pin(with_any_device(&auth)).await,
+        LoginMethod::Browser | LoginMethod::Url => Box::pin(with_url(&auth, method)).await,
     };
-    let account = account.map_err(|error| fail(SignInTarget::Server(name), way, &error))?;
+    let account = account.map_err(|error| fail(SignInTarget::Server(name), method, &error))?;
     if let Some(warning) = auth.storage_warning() {
         output::warning(&warning);
     }
@@ -195,9 +195,9 @@ async fn sign_in(host: &Host, name: &str, way: Way) -> Result<SignedIn, Exit> {
 }
 
 /// Signs in at a URL, opened here or elsewhere.
-pub(super) async fn with_url(auth: &ServerAuth, way: Way) -> Result<Account, AuthError> {
+pub(super) async fn with_url(auth: &ServerAuth, method: LoginMethod) -> Result<Account, AuthError> {
     let login = auth.start_login().await?;
-    let opened = way == Way::Browser && browser::open(login.url()).is_ok();
+    let opened = method == LoginMethod::Browser && browser::open(login.url()).is_ok();
     let mut lines = Lines::new();
     lines.push(if opened {
         "Your browser opens this page; sign in there:"
@@ -284,7 +284,7 @@ async fn with_device(auth: &ServerAuth) -> Result<Account, AuthError> {
 async fn with_any_device(auth: &ServerAuth) -> Result<Account, AuthError> {
     match with_device(auth).await {
         Err(error) if error.kind() == AuthErrorKind::UnsupportedGrant => {
-            with_url(auth, Way::Url).await
+            with_url(auth, LoginMethod::Url).await
         }
         outcome => outcome,
     }

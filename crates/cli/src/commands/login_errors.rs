@@ -2,7 +2,7 @@
 
 use trunkline::auth::{AuthError, AuthErrorKind};
 
-use super::login::Way;
+use super::login::LoginMethod;
 use crate::exit::Exit;
 use crate::output;
 use crate::standing::{last_word, quoted};
@@ -44,9 +44,9 @@ impl SignInTarget<'_> {
 }
 
 /// Reports a sign-in that failed.
-pub(super) fn fail(target: SignInTarget, way: Way, error: &AuthError) -> Exit {
+pub(super) fn fail(target: SignInTarget, method: LoginMethod, error: &AuthError) -> Exit {
     let what = format!("could not sign in to {}: {error}", target.shown());
-    output::error(&what, hint(target, way, error).as_deref());
+    output::error(&what, hint(target, method, error).as_deref());
     match error.kind() {
         AuthErrorKind::TimedOut => Exit::TimedOut,
         AuthErrorKind::Unavailable => Exit::NotConnected,
@@ -61,7 +61,7 @@ pub(super) fn fail_logout(name: &str, error: &AuthError) -> Exit {
 }
 
 /// Returns what the user can do about a sign-in that failed.
-fn hint(target: SignInTarget, way: Way, error: &AuthError) -> Option<String> {
+fn hint(target: SignInTarget, method: LoginMethod, error: &AuthError) -> Option<String> {
     let login = target.login();
     Some(match error.kind() {
         AuthErrorKind::TimedOut | AuthErrorKind::Denied | AuthErrorKind::Cancelled => {
@@ -90,7 +90,7 @@ fn hint(target: SignInTarget, way: Way, error: &AuthError) -> Option<String> {
             "register a client with the provider, and set its id with `{}`",
             target.set("clientId=ID")
         ),
-        AuthErrorKind::UnsupportedGrant if way == Way::Device => {
+        AuthErrorKind::UnsupportedGrant if method == LoginMethod::Device => {
             format!("sign in with `{login} --no-browser`")
         }
         AuthErrorKind::UnsupportedGrant => format!(

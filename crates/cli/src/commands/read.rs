@@ -72,9 +72,13 @@ fn parse(config: &ConfigArgs, words: &[String]) -> Result<ResourceRef, Exit> {
         (Some((server, uri)), values) => (server, uri, values),
         (None, [uri, values @ ..]) => (first.clone(), uri.clone(), values),
         (None, []) => {
-            let hint =
-                "usage: `trunkline read <server> <uri>`; list them with `trunkline resources`";
-            output::error("no resource given", Some(hint));
+            let hint = "list servers and resources with `trunkline resources`";
+            let what = if first.contains("://") {
+                format!("no server given: `trunkline read SERVER {}`", quoted(first))
+            } else {
+                format!("no resource given: `trunkline read {} URI`", quoted(first))
+            };
+            output::error(&what, Some(hint));
             return Err(Exit::Usage);
         }
     };
@@ -102,7 +106,10 @@ fn resolve<'w>(host: &Host, wanted: &'w ResourceRef) -> Result<Cow<'w, str>, Exi
     } = wanted;
     let variables = template_variables(uri);
     let filled_in = || {
-        let words: Vec<_> = variables.iter().map(|name| format!("{name}=…")).collect();
+        let words: Vec<_> = variables
+            .iter()
+            .map(|name| format!("{name}=VALUE"))
+            .collect();
         let (server, uri) = (quoted(server), quoted(uri));
         format!(
             "set its variables: `trunkline read {server} {uri} {}`",

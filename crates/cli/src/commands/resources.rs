@@ -138,7 +138,7 @@ pub(crate) fn first_line(text: &str) -> String {
     let line = text.trim_start().lines().next().unwrap_or_default();
     let mut shown: String = line.chars().take(MAX_DESCRIPTION).collect();
     if shown.len() < line.len() {
-        shown.push('…');
+        shown.push_str(output::ellipsis());
     }
     shown
 }

@@ -207,7 +207,7 @@ fn report_down(server: &trunkline::server::ServerStatus) -> Option<Exit> {
     if let Some(failure) = server.state.failure() {
         output::error(
             &format!("could not connect to \"{}\": {failure}", server.name),
-            failure.hint(),
+            standing::thorough_hint(server).as_deref(),
         );
         output::stderr_lines(&server.name, &failure.stderr);
         return Some(Exit::NotConnected);

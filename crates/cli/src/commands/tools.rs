@@ -279,7 +279,7 @@ fn report_state(server: &ServerStatus, state: &State, only: Option<&str>) {
     };
     let what = format!("server \"{shown}\": {failure}");
     if only.is_some() {
-        output::error(&what, failure.hint());
+        output::error(&what, standing::thorough_hint(server).as_deref());
         output::stderr_lines(&server.name, &failure.stderr);
     } else {
         // Without --refresh, `get` would show the stored catalog.

@@ -7,7 +7,7 @@ use serde_json::json;
 use trunkline::auth::ServerAuth;
 use trunkline_config::{Editor, Layout, XaaIdp, env_vars};
 
-use super::login::{self, Way};
+use super::login::{self, LoginMethod};
 use super::login_errors::{SignInTarget, fail};
 use super::{accounts, add};
 use crate::args::XaaCommand;
@@ -35,12 +35,12 @@ pub(crate) async fn run(command: &XaaCommand, as_json: bool) -> Exit {
             }
         },
         XaaCommand::Login { no_browser } => {
-            let way = match Way::new(false, *no_browser) {
-                Way::Browser => Way::Browser,
-                _ => Way::Url,
+            let method = match LoginMethod::new(false, *no_browser) {
+                LoginMethod::Browser => LoginMethod::Browser,
+                _ => LoginMethod::Url,
             };
             tokio::select! {
-                exit = sign_in(&layout, way, as_json) => exit,
+                exit = sign_in(&layout, method, as_json) => exit,
                 () = interrupted() => Exit::Interrupted,
             }
         }
@@ -119,7 +119,7 @@ async fn forget(layout: &Layout, idp: &ServerAuth, issuer: &str) {
     }
 }
 
-async fn sign_in(layout: &Layout, way: Way, as_json: bool) -> Exit {
+async fn sign_in(layout: &Layout, method: LoginMethod, as_json: bool) -> Exit {
     let (idp, settings) = match configured(layout) {
         Ok(Some(found)) => found,
         Ok(None) => {
@@ -128,9 +128,9 @@ async fn sign_in(layout: &Layout, way: Way, as_json: bool) -> Exit {
         }
         Err(exit) => return exit,
     };
-    let account = match login::with_url(&idp, way).await {
+    let account = match login::with_url(&idp, method).await {
         Ok(account) => account,
-        Err(error) => return fail(SignInTarget::Idp(&settings.issuer), way, &error),
+        Err(error) => return fail(SignInTarget::Idp(&settings.issuer), method, &error),
     };
     if let Some(warning) = idp.storage_warning() {
         output::warning(&warning);

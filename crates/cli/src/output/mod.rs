@@ -39,7 +39,9 @@ pub(crate) use report::{
     block, error, finish, hint, indented_stderr, instruction, is_json, json_diff, note,
     stderr_lines, url, usage_error, use_json, warning,
 };
-pub(crate) use style::{ColorWhen, Status, Stream, Style, decide_colours, is_utf8, separator};
+pub(crate) use style::{
+    ColorWhen, Status, Stream, Style, decide_colours, ellipsis, is_utf8, separator,
+};
 pub(crate) use table::{Column, Table};
 
 /// The length of the text that is escaped at once, in bytes.

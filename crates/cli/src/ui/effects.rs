@@ -4,11 +4,10 @@
 use std::collections::HashMap;
 use std::io::Write as _;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{mpsc, oneshot};
 use trunkline::Host;
-use trunkline::auth::{BrowserUrl, Login, Revocation};
+use trunkline::auth::{BrowserUrl, Revocation};
 use trunkline::config::ServerEntry;
 use trunkline::log::LogStore;
 use trunkline_config::{Editor, EntryStatus, Layout};
@@ -16,6 +15,7 @@ use url::Url;
 
 use super::asker::Asker;
 use super::command;
+use super::login::Logins;
 use super::making::make;
 use super::msg::{Effect, Msg, Request};
 use crate::browser;
@@ -25,7 +25,6 @@ use crate::output::{inline, name};
 /// The lines of a log that are read from its file.
 const LOG_LINES: usize = 500;
 
-type Logins = Arc<Mutex<HashMap<u64, Arc<Login>>>>;
 type Inbox = mpsc::UnboundedSender<Msg>;
 
 /// Runs effects with a host.
@@ -71,9 +70,7 @@ impl Effects {
             Effect::Login(task, server) => self.login(task, server),
             Effect::FinishLogin(task, pasted) => self.finish_login(task, pasted),
             Effect::CancelLogin(task) => {
-                if let Some(login) = lock(&self.logins).remove(&task) {
-                    login.cancel();
-                }
+                self.logins.cancel(task);
             }
             Effect::Logout(task, server) => self.logout(task, server),
             Effect::OpenUrl(task, url) => {
@@ -170,7 +167,7 @@ impl Effects {
             return;
         };
         let (host, inbox) = (self.host.clone(), self.inbox.clone());
-        let logins = Arc::clone(&self.logins);
+        let logins = self.logins.clone();
         tokio::spawn(async move {
             let failed = |error: &dyn std::fmt::Display| {
                 let reason = inline(&error.to_string());
@@ -180,13 +177,9 @@ impl Effects {
                 if !auth.needs_user() {
                     return Err(failed(&"it signs in without a user; see `trunkline xaa`"));
                 }
-                let login = auth.start_login().await.map_err(|error| failed(&error))?;
-                lock(&logins).insert(task, Arc::clone(&login));
-                let _ = inbox.send(Msg::LoginUrl(task, login.url().as_str().to_owned()));
-                let account = login.wait().await;
-                lock(&logins).remove(&task);
-                match account {
-                    Ok(_) => {
+                match logins.sign_in(&auth, task, &inbox).await {
+                    Ok(None) => Err(failed(&"it was cancelled")),
+                    Ok(Some(_)) => {
                         let _ = host.reconnect(&server).await;
                         Ok(format!("signed in to {}", name(&server)))
                     }
@@ -199,7 +192,7 @@ impl Effects {
     }
 
     fn finish_login(&self, task: u64, pasted: String) {
-        let Some(login) = lock(&self.logins).get(&task).cloned() else {
+        let Some(login) = self.logins.page(task) else {
             return;
         };
         let inbox = self.inbox.clone();
@@ -271,11 +264,6 @@ impl Effects {
         });
     }
 }
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Opens a page in the user's browser; only http and https.
 fn open(url: &str) -> Result<String, String> {
     let parsed = Url::parse(url).map_err(|error| format!("cannot open the page: {error}"))?;

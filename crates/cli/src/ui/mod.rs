@@ -12,6 +12,7 @@ mod effects;
 mod feed;
 mod help;
 mod input;
+mod login;
 mod making;
 mod model;
 mod msg;

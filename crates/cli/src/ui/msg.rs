@@ -34,6 +34,8 @@ pub(super) enum Msg {
     Progress(u64, Progress),
     CallDone(u64, CallOutcome),
     LoginUrl(u64, String),
+    /// The code to enter on a page, on any device.
+    LoginCode(u64, String, String),
     LoginDone(u64, Result<String, String>),
     /// An action of the user is done, or has failed.
     ActionDone(u64, Result<String, String>),

@@ -10,6 +10,7 @@ use super::data::{Detail, Key, Server, Snapshot, Status};
 use super::doc::{DocLine, Tone};
 use super::text;
 use crate::commands::accounts;
+use crate::commands::list::resource_count;
 use crate::output::{inline, name};
 use crate::standing;
 
@@ -124,10 +125,7 @@ fn offer_lines(running: &ServerStatus, lines: &mut Vec<DocLine>) {
         }
     };
     let mut offers = vec![text::count(catalog.tools().len(), "tool")];
-    offers.push(text::count(
-        catalog.resources.len() + catalog.templates.len(),
-        "resource",
-    ));
+    offers.push(text::count(resource_count(catalog), "resource"));
     offers.push(text::count(catalog.prompts.len(), "prompt"));
     let kept = if catalog.cached {
         " (from an earlier connection)"

@@ -1,5 +1,6 @@
 //! Foreign text in cells of the screen: escaped, measured, cut and wrapped (SEC-3).
 
+pub(super) use crate::commands::list::count;
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
@@ -132,12 +133,6 @@ pub(super) fn size(bytes: usize) -> String {
         1000..1_000_000 => format!("{}kB", bytes / 1000),
         _ => format!("{}.{}MB", bytes / 1_000_000, bytes / 100_000 % 10),
     }
-}
-
-/// Formats a count with its noun.
-pub(super) fn count(number: usize, noun: &str) -> String {
-    let s = if number == 1 { "" } else { "s" };
-    format!("{number} {noun}{s}")
 }
 
 #[cfg(test)]

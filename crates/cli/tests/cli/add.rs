@@ -269,7 +269,7 @@ fn local_means_the_repository_and_project_means_the_directory() {
         0,
         "added the stdio server \"s\" to the project scope\n  written to [DIR]/repo/deep/er/.mcp.json\n",
         "  needs your approval: `trunkline approve s`\n\
-         warning: the local scope also has a \"s\", which takes precedence ([DIR]/home/.claude.json)\n",
+         warning: \"s\" of the local scope takes precedence over this entry ([DIR]/home/.claude.json)\n",
     );
     let repo = lab.at("repo");
     assert!(lab.global()["projects"][repo.to_str().unwrap()]["mcpServers"]["s"].is_object());
@@ -366,7 +366,7 @@ fn adding_a_shadowed_server_warns() {
     lab.plainly(&["add", "--no-check", "-s", "user", "s", "cmd"]).is(
         0,
         "added the stdio server \"s\" to the user scope\n  written to [DIR]/home/.claude.json\n",
-        "warning: the local scope also has a \"s\", which takes precedence ([DIR]/home/.claude.json)\n",
+        "warning: \"s\" of the local scope takes precedence over this entry ([DIR]/home/.claude.json)\n",
     );
 }
 

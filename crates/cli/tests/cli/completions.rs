@@ -121,7 +121,6 @@ fn names_come_from_the_configuration_and_stored_catalogs() {
         // There is another one, which has to be typed.
         ("trunkline read github file:///", &[]),
         ("trunkline read github file:///tmp/n", &["///tmp/notes.md"]),
-        ("trunkline prompt github ", &[]),
         ("trunkline prompt github r", &["review"]),
         ("trunkline prompt github review f", &["file="]),
         ("trunkline doc", &["doctor"]),

@@ -142,8 +142,13 @@ fn mistakes_in_reading_are_explained() {
     );
     lab.run(&["read", "github"]).fails(
         2,
-        "no resource given",
-        "usage: `trunkline read <server> <uri>`; list them with `trunkline resources`",
+        "no resource given: `trunkline read github URI`",
+        "list servers and resources with `trunkline resources`",
+    );
+    lab.run(&["read", "note://1"]).fails(
+        2,
+        "no server given: `trunkline read SERVER note://1`",
+        "list servers and resources with `trunkline resources`",
     );
     let run = lab.run(&["read", "github", "note://9"]);
     assert_eq!(run.code, Some(1), "{run:#?}");
@@ -275,7 +280,7 @@ fn a_template_is_filled_in() {
     ] {
         lab.run(words).is(0, "no newline\n", "");
     }
-    let fill = "set its variables: `trunkline read s 'note://{n}' n=…`";
+    let fill = "set its variables: `trunkline read s 'note://{n}' n=VALUE`";
     lab.run(&["read", "s", "note://{n}"])
         .fails(2, "note://{n} is a template", fill);
     lab.run(&["read", "s", "note://{n}", "x=1"]).fails(

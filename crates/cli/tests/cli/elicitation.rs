@@ -244,8 +244,8 @@ fn what_nobody_answers_is_cancelled_and_the_message_says_how_to_answer() {
         assert_eq!(run.err, expected);
     };
     let lab = lab("legacy");
-    let hint = "run it on a terminal, or answer with --elicit name=… --elicit age=… \
-                --elicit sure=… --elicit size=… --elicit tags=…, or --elicit-defaults";
+    let hint = "run it on a terminal, or answer with --elicit name=VALUE --elicit age=VALUE \
+                --elicit sure=VALUE --elicit size=VALUE --elicit tags=VALUE (name is \"Your name\"), or --elicit-defaults";
     check(
         &lab.run(&["call", "s", "ask"]),
         "who are you?; cancelled: there is nobody to ask",

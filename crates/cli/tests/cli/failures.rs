@@ -31,12 +31,13 @@ fn a_program_that_cannot_be_started_is_explained() {
         (
             "plain",
             "not executable: [DIR]/plain",
-            "  hint: make the file executable, or start it through its interpreter\n",
+            "  hint: [DIR]/plain is not executable: `chmod u+x [DIR]/plain`\n",
         ),
         (
             "script",
             "[DIR]/script could not be started: the interpreter named in its first line is missing",
-            "",
+            "  hint: the interpreter of [DIR]/script is missing: /no/such/interpreter: install \
+             /no/such/interpreter, or correct the first line of [DIR]/script\n",
         ),
         (
             "nowhere",
@@ -79,9 +80,9 @@ fn a_program_that_cannot_be_started_is_explained() {
 fn a_server_that_crashes_on_start_is_shown_with_its_last_words() {
     let cases = [
         (
-            json!([{"stderr": "Error: API_KEY is not set"}, {"stderr": "    at main.js:3"}, {"exit": 1}]),
+            json!([{"stderr": "Error: no licence"}, {"stderr": "    at main.js:3"}, {"exit": 1}]),
             "the server's process exited with status 1",
-            "    | Error: API_KEY is not set\n    |     at main.js:3\n",
+            "    | Error: no licence\n    |     at main.js:3\n",
         ),
         (
             json!([{"stderr": "bang"}, {"signal": "SEGV"}]),
@@ -106,6 +107,25 @@ fn a_server_that_crashes_on_start_is_shown_with_its_last_words() {
             "",
             &format!("error: could not connect to \"s\": {cause} before it was connected\n{RUN_IT}{heading}{words}"),
         );
+    }
+}
+
+#[test]
+fn every_command_names_the_fix_that_doctor_knows() {
+    let script = json!({"onStart": [{"stderr": "Error: API_KEY is not set"}, {"exit": 1}]});
+    let lab = Lab::new();
+    crate::doctor::user_servers(&lab, &json!({"s": lab.scratch.entry("s", &script)}));
+    let fix = "`trunkline edit s -e 'API_KEY=${API_KEY}'`";
+    for words in [
+        &["call", "s", "t"][..],
+        &["tools", "s"],
+        &["get", "s"],
+        &["status"],
+        &["list"],
+    ] {
+        let run = lab.plainly(words);
+        let said = format!("{}{}", run.out, run.err);
+        assert!(said.contains(fix), "{words:?}: {run:#?}");
     }
 }
 
@@ -205,7 +225,10 @@ fn a_rejected_handshake_is_explained() {
         lab.run(&["call", "s", "t"]).is(
             3,
             "",
-            &format!("error: could not connect to \"s\": {cause}\n"),
+            &format!(
+                "error: could not connect to \"s\": {cause}\n  \
+                 hint: find the cause with `trunkline doctor s`\n"
+            ),
         );
     }
 }

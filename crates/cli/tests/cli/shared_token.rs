@@ -6,14 +6,16 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::MetadataExt;
 use std::process::{Child, ChildStdin, Stdio};
 use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use trunkline_testkit::net::OAuthServer;
 use trunkline_testkit::wait_for;
 
-use crate::lab::{Lab, SOON, parsed};
+use crate::lab::{Lab, SOON, files_under, parsed};
 use crate::sign_in::{protected, sign_in};
+use crate::signals::send;
 
 const PROCESSES: usize = 12;
 const CALLS: usize = 20;
@@ -170,6 +172,37 @@ fn assert_newest_is_stored(lab: &Lab, issuer: &OAuthServer) {
 
 fn all_succeeded() -> Vec<Outcome> {
     vec![Ok("hello".to_owned()); CALLS]
+}
+
+#[test]
+fn an_interrupt_does_not_wait_for_the_process_that_refreshes() {
+    let (lab, issuer) = signed_in();
+    expire(&lab, &issuer);
+    let locks: Vec<_> = files_under(&lab.scratch.home())
+        .into_iter()
+        .filter(|path| path.extension().is_some_and(|end| end == "lock"))
+        .filter(|path| path.to_string_lossy().contains("/locks/"))
+        .collect();
+    let [path] = &*locks else {
+        panic!("{locks:?}");
+    };
+    // The other process.
+    let held = fs::File::options().write(true).open(path).unwrap();
+    held.lock().unwrap();
+    let running = lab.start(&mut lab.command(&["call", "s", "echo", "n:=1"]));
+    // It has the file open, and so it waits for the lock.
+    let files = format!("/proc/{}/fd", running.child.id());
+    wait_for(SOON, "the wait for the lock", || {
+        let mut open = fs::read_dir(&files).ok()?.flatten();
+        open.find(|file| fs::read_link(file.path()).is_ok_and(|file| file == *path))
+    });
+    let start = Instant::now();
+    send(&running, Signal::INT);
+    let run = running.end();
+    assert_eq!(run.code, Some(130), "{run:#?}");
+    let took = start.elapsed();
+    assert!(took < Duration::from_millis(2500), "{took:?}");
+    drop(held);
 }
 
 #[test]

@@ -15,7 +15,7 @@ fn tools_are_listed_one_a_line_and_sorted() {
         ),
     ]);
     let shown = format!(
-        "mcp__a__bare\nmcp__a__long  {}…\nmcp__a__z  First line\n",
+        "mcp__a__bare\nmcp__a__long  {}...\nmcp__a__z  First line\n",
         "x".repeat(100)
     );
     lab.run(&["tools"])

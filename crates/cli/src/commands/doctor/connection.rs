@@ -9,14 +9,14 @@ use trunkline::server::{
 
 use super::causes::auth::AuthEvidence;
 use super::causes::http::{Sample, clock_skew};
-use super::causes::process::ProcessEvidence;
-use super::causes::{auth, http, process};
+use super::causes::{auth, http};
 use super::diagnosis::{Diagnosis, Subject};
-use super::probe;
 use super::report::{Step, StepName};
 use super::server::Check;
+use super::{known, probe};
 use crate::commands::accounts;
-use crate::commands::list::count;
+use crate::commands::list::{count, resource_count};
+use crate::output::ellipsis;
 use crate::standing;
 
 /// The most lines of evidence.
@@ -62,7 +62,7 @@ impl Check {
         let mut offers = vec![count(catalog.tools().len(), "tool")];
         for (number, what) in [
             (catalog.prompts.len(), "prompt"),
-            (catalog.resources.len(), "resource"),
+            (resource_count(catalog), "resource"),
         ] {
             if number > 0 {
                 offers.push(count(number, what));
@@ -73,7 +73,7 @@ impl Check {
         let is_failure = |problem: &String| problem.starts_with("tools/list");
         let is_empty = catalog.tools().is_empty()
             && catalog.prompts.is_empty()
-            && catalog.resources.is_empty();
+            && resource_count(catalog) == 0;
         let fix = Subject::of(&self.server).command("logs");
         steps.push(if problems.iter().any(is_failure) {
             let message = "its tools could not be listed";
@@ -145,15 +145,7 @@ impl Check {
         let subject = Subject::of(&self.server);
         let mut lines = vec![failure.to_string()];
         let diagnosis = if self.server.entry.transport.stdio().is_some() {
-            let argv = self.server.entry.transport.argv().unwrap_or_default();
-            let evidence = ProcessEvidence {
-                argv: &argv,
-                stderr: &failure.stderr,
-                stdout: failure.nonsense.as_deref(),
-                exited: closed(failure)
-                    .is_some_and(|cause| matches!(cause.reason(), CloseReason::Exited { .. })),
-            };
-            process::diagnose(&subject, &evidence)
+            known::of_process(&subject, &self.server.entry, failure)
         } else {
             self.network_failure(&mut lines).await
         };
@@ -235,7 +227,7 @@ impl Check {
 }
 
 /// Returns why the link closed, if that ended the handshake.
-fn closed(failure: &ConnectFailure) -> Option<&Closed> {
+pub(super) fn closed(failure: &ConnectFailure) -> Option<&Closed> {
     match &failure.kind {
         FailureKind::Lost(cause)
         | FailureKind::Handshake(
@@ -252,7 +244,7 @@ fn excerpt(method: &str, sample: &Sample) -> String {
     let mut body = words.join(" ");
     if let Some((end, _)) = body.char_indices().nth(MAX_EXCERPT) {
         body.truncate(end);
-        body.push('…');
+        body.push_str(ellipsis());
     }
     let kind = sample.content_type.split(';').next().unwrap_or_default();
     format!("{method}: status {}, {kind} {body}", sample.status)

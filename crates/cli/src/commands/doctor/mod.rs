@@ -11,6 +11,7 @@ mod diagnosis;
 mod entry;
 mod fix;
 mod folders;
+pub(crate) mod known;
 mod network;
 mod probe;
 mod program;

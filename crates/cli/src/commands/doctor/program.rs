@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use trunkline_config::Server;
+use trunkline_config::{Server, ServerEntry};
 
 use super::causes::program::{FileKind, Missing, ProgramFile, file, missing};
 use super::diagnosis::{Diagnosis, Subject};
@@ -17,20 +17,29 @@ const HEAD: u64 = 256;
 
 /// Checks that the program exists and can be run.
 pub(super) fn check(server: &Server) -> Option<Step> {
-    let stdio = server.entry.transport.stdio()?;
-    let subject = Subject::of(server);
+    Some(match diagnose(&Subject::of(server), &server.entry)? {
+        Ok(path) => Step::ok(StepName::Program, path.display().to_string()),
+        Err(diagnosis) => Step::failed(StepName::Program, diagnosis),
+    })
+}
+
+/// Returns the program of a stdio server, or why it cannot be run.
+pub(super) fn diagnose(
+    subject: &Subject,
+    entry: &ServerEntry,
+) -> Option<Result<PathBuf, Diagnosis>> {
+    let stdio = entry.transport.stdio()?;
     if let Some(cwd) = stdio.cwd.as_deref().filter(|cwd| !cwd.is_dir()) {
         let message = format!("its working directory does not exist: {}", cwd.display());
         let fix = subject.edit("--cwd DIR", "correct the \"cwd\"");
-        let diagnosis = Diagnosis::new("no-directory", message).fix(fix);
-        return Some(Step::failed(StepName::Program, diagnosis));
+        return Some(Err(Diagnosis::new("no-directory", message).fix(fix)));
     }
     // A child is looked up on the `PATH` of its own environment.
     let own = stdio.env.get("PATH").map(|path| path.expose().to_owned());
     let search = own
         .or_else(|| std::env::var("PATH").ok())
         .unwrap_or_default();
-    let command = server.entry.program()?;
+    let command = entry.program()?;
     let path = if command.contains(std::path::is_separator) {
         let path = PathBuf::from(&command);
         let base = stdio.cwd.clone().unwrap_or_default();
@@ -39,10 +48,7 @@ pub(super) fn check(server: &Server) -> Option<Step> {
         find_in(&command, search.as_ref())
     };
     let Some(path) = path else {
-        return Some(Step::failed(
-            StepName::Program,
-            not_found(&subject, &command, &search),
-        ));
+        return Some(Err(not_found(subject, &command, &search)));
     };
     let found = ProgramFile {
         path: &path,
@@ -51,10 +57,8 @@ pub(super) fn check(server: &Server) -> Option<Step> {
         is_own: is_own(&path),
         args: &stdio.args,
     };
-    Some(match file(&subject, &found) {
-        Some(diagnosis) => Step::failed(StepName::Program, diagnosis),
-        None => Step::ok(StepName::Program, path.display().to_string()),
-    })
+    let diagnosis = file(subject, &found);
+    Some(diagnosis.map_or(Ok(path), Err))
 }
 
 fn not_found(subject: &Subject, command: &str, search: &str) -> Diagnosis {

@@ -158,7 +158,7 @@ impl<'a> Row<'a> {
         if self.state() == "disabled" {
             return Some(standing::enable_hint(self.name()));
         }
-        standing::state_hint(self.status()?)
+        standing::thorough_hint(self.status()?)
     }
 
     /// Returns the changes since it was approved.
@@ -377,7 +377,7 @@ fn add_status(value: &mut Value, status: &ServerStatus) {
     if let Some(asked) = status.state.sign_in() {
         value["error"] = json!(asked.to_string());
     }
-    if let Some(hint) = standing::state_hint(status) {
+    if let Some(hint) = standing::thorough_hint(status) {
         value["hint"] = json!(hint);
     }
     if status.catalog.cached {

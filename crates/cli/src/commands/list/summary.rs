@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use trunkline::server::{ServerStatus, State};
+use trunkline::server::{Catalog, ServerStatus, State};
 
 use super::count;
 use super::row::Row;
@@ -137,13 +137,18 @@ pub(super) fn needs_care(row: &Row) -> bool {
     matches!(summary.status, Status::Failed | Status::Attention) || summary.short == "retrying"
 }
 
+/// Counts resources and templates, which `trunkline resources` lists together.
+pub(crate) fn resource_count(catalog: &Catalog) -> usize {
+    catalog.resources.len() + catalog.templates.len()
+}
+
 /// Counts what a server offers.
 pub(super) fn offers(status: &ServerStatus) -> String {
     let catalog = &status.catalog;
     let mut text = count(catalog.tools().len(), "tool");
     for (number, what) in [
         (catalog.prompts.len(), "prompt"),
-        (catalog.resources.len(), "resource"),
+        (resource_count(catalog), "resource"),
     ] {
         if number > 0 {
             let _ = write!(text, ", {}", count(number, what));

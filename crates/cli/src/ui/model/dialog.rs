@@ -251,6 +251,24 @@ impl Dialog {
             DocLine::own("If the browser ends on a page that does not load, paste its URL here.")
                 .tone(Tone::Dim),
         ];
+        self.set_login_page(lines, usable, found);
+    }
+
+    /// Shows the code to enter on a page, on any device.
+    pub(in crate::ui) fn set_login_code(&mut self, code: &str, found: String) {
+        let (host, usable) = host_of(&found);
+        let lines = vec![
+            DocLine::own("Enter the code on this page, on any device; this window notices when"),
+            DocLine::own("you are done."),
+            DocLine::own(""),
+            DocLine::field("code", text::line(code)).tone(Tone::Bold),
+            DocLine::field("host", host).tone(Tone::Bold),
+            DocLine::field("page", text::line(&found)),
+        ];
+        self.set_login_page(lines, usable, found);
+    }
+
+    fn set_login_page(&mut self, lines: Vec<DocLine>, usable: bool, found: String) {
         self.doc.replace(lines);
         self.buttons = vec![Choice::Cancel];
         if usable {

@@ -185,7 +185,10 @@ impl FormState {
             }
             let values = Value::Object(values);
             let text = serde_json::to_string_pretty(&values).unwrap_or_default();
-            self.raw = Some(TextArea::new(&text));
+            let mut area = TextArea::new(&text);
+            let focused = self.form.fields.get(self.focus);
+            area.place_at_value(focused.map_or("", |field| &field.name));
+            self.raw = Some(area);
         } else if let Some(values) = self.submit() {
             self.raw = None;
             self.fill(&values);

@@ -27,6 +27,26 @@ impl TextArea {
         }
     }
 
+    /// Places the cursor at the end of a member's value, or where a member can be added.
+    pub(in crate::ui) fn place_at_value(&mut self, member: &str) {
+        let begins = format!("{}:", serde_json::Value::from(member));
+        let found = self.lines.iter().position(|line| {
+            let inner = line.strip_prefix("  ");
+            inner.is_some_and(|line| line.starts_with(&begins))
+        });
+        let last = self.lines.len() - 1;
+        match found {
+            Some(row) => {
+                let line = self.lines[row].trim_end_matches(',');
+                // Inside of the quotes.
+                let outside = usize::from(line.ends_with('"'));
+                (self.row, self.column) = (row, line.chars().count() - outside);
+            }
+            None if last == 0 => self.column = self.length(0).min(1),
+            None => (self.row, self.column) = (last - 1, self.length(last - 1)),
+        }
+    }
+
     pub(in crate::ui) fn text(&self) -> String {
         self.lines.join("\n")
     }

@@ -118,6 +118,14 @@ fn learn(model: &mut Model, msg: Msg) -> Vec<Effect> {
                 vec![Effect::CancelLogin(task)]
             }
         }
+        Msg::LoginCode(task, code, url) => {
+            if let Some(dialog) = login(model, task) {
+                dialog.set_login_code(&code, url);
+                Vec::new()
+            } else {
+                vec![Effect::CancelLogin(task)]
+            }
+        }
         Msg::LoginDone(task, outcome) => {
             if login(model, task).is_some() {
                 model.dialog = None;

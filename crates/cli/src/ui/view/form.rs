@@ -4,7 +4,7 @@ use ratatui::Frame;
 use ratatui::layout::{Position, Rect};
 use ratatui::style::Modifier;
 use ratatui::text::Span;
-use trunkline::elicit::{Field, FieldKind, TextFormat};
+use trunkline::elicit::{Field, FieldKind};
 use tui_input::Input;
 
 use super::paint::{doc, fill, put, style};
@@ -16,6 +16,9 @@ use crate::ui::text;
 
 /// The widest column of labels.
 const MAX_LABEL: usize = 22;
+
+/// The least that is shown of an option.
+const MIN_OPTION: usize = 20;
 
 /// The rows of the description above the fields.
 const ABOUT: u16 = 4;
@@ -94,7 +97,9 @@ pub(super) fn draw(form: &FormState, focus: Focus, frame: &mut Frame, area: Rect
         .fields
         .iter()
         .map(|field| text::width(field.label()) + 2);
-    let labels = labels.max().unwrap_or(8).clamp(8, MAX_LABEL);
+    // The value needs the larger part of the row.
+    let most = MAX_LABEL.max(usize::from(area.width) * 2 / 5);
+    let labels = labels.max().unwrap_or(8).clamp(8, most);
     let height = usize::from(area.height);
     // The current field and its explanation stay in sight.
     let explained = explanation(form);
@@ -217,9 +222,18 @@ fn draw_field(
         }
         Entry::Choices { chosen, at: inner } => {
             let options = options(&field.kind);
+            let titles = options
+                .iter()
+                .map(|option| text::width(&text::line(&option.title)) + 4);
+            // Whole if they fit, otherwise an equal part each.
+            let most = if titles.sum::<usize>() <= room {
+                usize::MAX
+            } else {
+                (room / options.len().max(1)).max(MIN_OPTION)
+            };
             for (at, (option, chosen)) in options.iter().zip(chosen).enumerate() {
                 let sign = if *chosen { "[x]" } else { "[ ]" };
-                let shown = format!("{sign}{}", text::fit(&text::line(&option.title), 20));
+                let shown = format!("{sign}{}", text::fit(&text::line(&option.title), most));
                 let is_inner = is_current && at == *inner;
                 let style = if is_inner {
                     super::paint::selected()
@@ -281,36 +295,19 @@ fn option(word: &str, is_chosen: bool) -> Span<'static> {
     }
 }
 
-/// Describes the values that a field takes.
+/// Describes the values that a field takes, unless its entry shows them.
 fn hint(field: &Field) -> String {
-    let range = |kind: &str, minimum: Option<f64>, maximum: Option<f64>| match (minimum, maximum) {
-        (Some(low), Some(high)) => format!("{kind} {low}–{high}"),
-        (Some(low), None) => format!("{kind}, at least {low}"),
-        (None, Some(high)) => format!("{kind}, at most {high}"),
-        (None, None) => kind.to_owned(),
-    };
     match &field.kind {
         FieldKind::Text {
-            format: Some(format),
-            ..
-        } => match format {
-            TextFormat::Email => "email".to_owned(),
-            TextFormat::Uri => "URI".to_owned(),
-            TextFormat::Date => "date: 2026-11-17".to_owned(),
-            TextFormat::DateTime => "time: 2026-11-17T23:00:00Z".to_owned(),
-            TextFormat::Other(format) => text::line(format),
-            _ => String::new(),
-        },
-        FieldKind::Text {
+            format: None,
             min_length: None,
-            max_length: Some(most),
+            max_length: None,
             ..
-        } => format!("at most {most} characters"),
-        FieldKind::Number { minimum, maximum } => range("number", *minimum, *maximum),
-        FieldKind::Integer { minimum, maximum } => range("integer", *minimum, *maximum),
-        FieldKind::Text { .. } | FieldKind::Boolean | FieldKind::Choice { .. } => String::new(),
+        }
+        | FieldKind::Boolean
+        | FieldKind::Choice { .. } => String::new(),
         FieldKind::Choices { .. } => "space toggles".to_owned(),
-        _ => "JSON".to_owned(),
+        _ => field.expects(),
     }
 }
 

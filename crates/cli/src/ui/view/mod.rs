@@ -226,12 +226,20 @@ fn footer(model: &Model, frame: &mut Frame, area: Rect) {
         if binding.action == Action::Questions && model.questions.is_empty() {
             continue;
         }
+        let possible = availability(model, binding.action).is_ok();
+        // They concern few servers; others need not hear of them.
+        let is_special = matches!(
+            binding.action,
+            Action::Login | Action::Logout | Action::Review
+        );
+        if is_special && !possible {
+            continue;
+        }
         let width = text::width(binding.shown) + text::width(binding.label) + 3;
         if used + width > room {
             break;
         }
         used += width;
-        let possible = availability(model, binding.action).is_ok();
         let (key, label) = if possible {
             (style(Tone::Hint), style(Tone::Plain))
         } else {

@@ -320,6 +320,19 @@ fn permission() {
 }
 
 #[test]
+fn sign_in_with_a_code() {
+    check("sign-in-code", |model| {
+        press(model, "/linear⏎l");
+        let task = match &model.dialog.as_ref().unwrap().kind {
+            crate::ui::model::dialog::Kind::Login { task, .. } => *task,
+            _ => panic!("no sign-in"),
+        };
+        let page = "https://linear.example/device".to_owned();
+        send(model, Msg::LoginCode(task, "WDJB-MJHT".to_owned(), page));
+    });
+}
+
+#[test]
 fn sign_in() {
     check("sign-in", |model| {
         press(model, "/linear⏎l");

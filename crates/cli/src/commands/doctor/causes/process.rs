@@ -27,6 +27,19 @@ impl<'a> ProcessEvidence<'a> {
         self.lines().any(|line| line.contains(part))
     }
 
+    /// Returns the words that select the program, quoted: `npx -y PACKAGE`, or just the program.
+    fn launch_words(&self) -> Vec<String> {
+        let runs_packages = matches!(self.program(), "npx" | "uvx" | "bunx" | "pnpx");
+        let package = self.argv.iter().skip(1);
+        let package = package.take_while(|word| word.starts_with('-')).count() + 1;
+        let end = if runs_packages { package + 1 } else { 1 };
+        self.argv
+            .iter()
+            .take(end)
+            .map(|word| quoted(word))
+            .collect()
+    }
+
     /// Returns the name of the program, without directories.
     pub(super) fn program(&self) -> &'a str {
         let command = self.argv.first().copied().unwrap_or_default();
@@ -145,7 +158,7 @@ fn usage(subject: &Subject, process: &ProcessEvidence) -> Option<Diagnosis> {
         ),
         None => "the program prints its usage and exits: its arguments are wrong".to_owned(),
     };
-    let command = quoted(process.argv.first().copied().unwrap_or_default());
+    let command = process.launch_words().join(" ");
     let fix = subject.edit(&format!("-- {command} ARGS"), "correct the \"args\"");
     Some(Diagnosis::new("usage", message).fix(fix))
 }
