@@ -8,6 +8,7 @@ use trunkline::log::Since;
 use trunkline::tool::Format;
 use trunkline_config::Scope;
 
+use crate::commands::audit::AuditArgs;
 use crate::commands::policy::PolicyArgs;
 use crate::help::{
     ADD_HELP, AFTER_HELP, CALL_HELP, CLEAN_HELP, COMPLETIONS_HELP, DOCTOR_HELP, EDIT_HELP,
@@ -256,6 +257,8 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: XaaCommand,
     },
+    /// Show and verify the audit log
+    Audit(AuditArgs),
     /// Show the policy for calls, and test what it does to one
     Policy(PolicyArgs),
     /// Import servers from other MCP clients

@@ -5,6 +5,7 @@
 
 mod args;
 mod arguments;
+mod audit;
 mod browser;
 mod change;
 mod commands;
@@ -205,6 +206,7 @@ async fn run(args: Args) -> Exit {
         }
         Command::Accounts => commands::accounts::run(json),
         Command::Xaa { command } => commands::xaa::run(&command, json).await,
+        Command::Audit(audit) => commands::audit::run(&audit, json).await,
         Command::Policy(policy) => commands::policy::run(config, policy, json).await,
         Command::Import(import) => commands::import::run(&config, &import, json),
         Command::Clean {

@@ -5,6 +5,7 @@
 //! other clients. This crate does no network I/O and starts no processes.
 
 mod approval;
+mod audit;
 mod call_policy;
 mod command_line;
 mod dedupe;
@@ -42,6 +43,7 @@ pub use approval::{
     ApprovalChange, ApprovalRecord, ApproveAll, ApprovedEntry, RepositoryFile,
     changes_since_approval,
 };
+pub use audit::{AuditArguments, AuditSettings, AuditSync};
 pub use call_policy::{ArgumentRule, CallLimit, CallPolicy, EffectRule, PolicyDecision};
 pub use command_line::{split_command, split_words};
 pub use dedupe::signature;

@@ -2,10 +2,12 @@
 
 use serde_json::value::RawValue;
 
+use crate::audit::AuditSettings;
 use crate::call_policy::{self, CallPolicy};
 use crate::diagnostic::Diagnostic;
 use crate::document::{Document, Members, ParseError};
 use crate::hooks::{self, FileHooks};
+use crate::layout::Layout;
 use crate::policy::Rule;
 
 /// The owner of a settings file.
@@ -70,6 +72,8 @@ pub(crate) struct Settings {
     pub(crate) hooks: FileHooks,
     /// `callPolicy`
     pub(crate) call_policy: Option<CallPolicy>,
+    /// `audit`
+    pub(crate) audit: Option<AuditSettings>,
 }
 
 /// The rule for every tool of every server.
@@ -111,6 +115,7 @@ impl Settings {
             managed_rules_only: false,
             hooks: FileHooks::default(),
             call_policy: None,
+            audit: None,
         }
     }
 
@@ -164,6 +169,26 @@ impl Settings {
             }
         }
         settings
+    }
+
+    /// Adds the settings of the audit log, which count from the user and the organisation.
+    pub(crate) fn with_audit<'a>(
+        mut self,
+        document: &Document<'a>,
+        members: &Members<'a>,
+        layout: &Layout,
+        diagnostics: &mut Vec<Diagnostic>,
+    ) -> Self {
+        match self.origin {
+            Origin::Managed | Origin::User => {
+                let required = self.origin == Origin::Managed;
+                self.audit = AuditSettings::read(document, members, layout, required, diagnostics);
+            }
+            Origin::Local | Origin::Relocated | Origin::Project => {
+                diagnostics.extend(AuditSettings::ignored(document, members));
+            }
+        }
+        self
     }
 }
 

@@ -4,6 +4,7 @@ pub(crate) mod accounts;
 pub(crate) mod add;
 pub(crate) mod approve;
 mod arguments_form;
+pub(crate) mod audit;
 pub(crate) mod call;
 pub(crate) mod check;
 pub(crate) mod clean;

@@ -13,6 +13,7 @@ mod add_mistakes;
 mod approve;
 mod arguments;
 mod attacks;
+mod audit;
 mod bad_files;
 mod browser_urls;
 mod cache;

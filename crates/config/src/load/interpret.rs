@@ -135,12 +135,7 @@ impl Loader {
         let mut settings = Vec::new();
         settings.extend(self.managed_settings(state, &files.managed_settings, policy));
         let user = self.layout.settings_file();
-        settings.extend(file_settings(
-            state,
-            &user,
-            &files.user_settings,
-            user_origin,
-        ));
+        settings.extend(self.file_settings(state, &user, &files.user_settings, user_origin));
         // An unreadable file may deny any server, unless it cannot have contained such a list.
         if files
             .user_settings
@@ -162,7 +157,7 @@ impl Loader {
             settings.push(Settings::read(document, members, local_origin, diagnostics));
         }
         for (path, text) in &files.project_settings {
-            settings.extend(file_settings(state, path, text, Origin::Project));
+            settings.extend(self.file_settings(state, path, text, Origin::Project));
         }
         if relocated {
             let dir = self.layout.moved_to.as_deref();
@@ -172,6 +167,20 @@ impl Loader {
             state.diagnostics.push(Diagnostic::warning(source, message));
         }
         settings
+    }
+
+    fn file_settings(
+        &self,
+        state: &mut LoadState,
+        path: &Path,
+        text: &FileText,
+        origin: Origin,
+    ) -> Option<Settings> {
+        with_root(path, text, |document, root| {
+            let diagnostics = &mut state.diagnostics;
+            let settings = Settings::read(document, root, origin, diagnostics);
+            settings.with_audit(document, root, &self.layout, diagnostics)
+        })
     }
 
     fn managed_settings(
@@ -189,7 +198,9 @@ impl Loader {
                     Ok(root) => {
                         let diagnostics = &mut state.diagnostics;
                         let origin = Origin::Managed;
-                        return Some(Settings::read(&document, &root, origin, diagnostics));
+                        let settings = Settings::read(&document, &root, origin, diagnostics);
+                        let layout = &self.layout;
+                        return Some(settings.with_audit(&document, &root, layout, diagnostics));
                     }
                     Err(problem) => problem,
                 }
@@ -324,17 +335,6 @@ fn collect_policy(settings: &mut [Settings], policy: &mut Policy) {
             policy.allow(allow, &file.source);
         }
     }
-}
-
-fn file_settings(
-    state: &mut LoadState,
-    path: &Path,
-    text: &FileText,
-    origin: Origin,
-) -> Option<Settings> {
-    with_root(path, text, |document, root| {
-        Settings::read(document, root, origin, &mut state.diagnostics)
-    })
 }
 
 /// Calls `work` with the root object of a file that is usable.

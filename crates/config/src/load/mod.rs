@@ -167,6 +167,10 @@ impl Loader {
             policy,
             permissions: Permissions::of(&settings),
             hooks: hooks_of(&settings),
+            audit: settings
+                .iter()
+                .find_map(|file| file.audit.clone())
+                .map(Arc::new),
             call_policy: settings
                 .iter()
                 .find_map(|file| file.call_policy.clone())
