@@ -9,6 +9,7 @@ use trunkline::tool::Format;
 use trunkline_config::Scope;
 
 use crate::commands::audit::AuditArgs;
+use crate::commands::lock::LockArgs;
 use crate::commands::policy::PolicyArgs;
 use crate::help::{
     ADD_HELP, AFTER_HELP, CALL_HELP, CLEAN_HELP, COMPLETIONS_HELP, DOCTOR_HELP, EDIT_HELP,
@@ -261,6 +262,8 @@ pub(crate) enum Command {
     Audit(AuditArgs),
     /// Show the policy for calls, and test what it does to one
     Policy(PolicyArgs),
+    /// Lock the versions and contents of the project's servers
+    Lock(LockArgs),
     /// Import servers from other MCP clients
     Import(ImportArgs),
     /// Remove logs, caches, pins and approvals of servers that no longer exist

@@ -70,6 +70,8 @@ pub(crate) struct Settings {
     pub(crate) managed_rules_only: bool,
     /// `hooks`
     pub(crate) hooks: FileHooks,
+    /// `requirePinnedServers`
+    pub(crate) pinned_only: bool,
     /// `callPolicy`
     pub(crate) call_policy: Option<CallPolicy>,
     /// `audit`
@@ -114,6 +116,7 @@ impl Settings {
             permissions: PermissionLists::default(),
             managed_rules_only: false,
             hooks: FileHooks::default(),
+            pinned_only: false,
             call_policy: None,
             audit: None,
         }
@@ -147,6 +150,7 @@ impl Settings {
             settings.managed_only = reader.restrictive_flag("allowManagedMcpServersOnly");
             settings.managed_rules_only =
                 reader.restrictive_flag("allowManagedPermissionRulesOnly");
+            settings.pinned_only = reader.restrictive_flag("requirePinnedServers");
             let policies = reader.restrictive(call_policy::KEY);
             settings.call_policy = CallPolicy::read(document, &policies, reader.diagnostics);
         } else {

@@ -17,6 +17,7 @@ pub(crate) mod enable;
 pub(crate) mod get;
 pub(crate) mod import;
 pub(crate) mod list;
+pub(crate) mod lock;
 pub(crate) mod login;
 mod login_errors;
 pub(crate) mod logout;

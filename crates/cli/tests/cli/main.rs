@@ -40,6 +40,7 @@ mod json_errors;
 mod keychain;
 mod lab;
 mod list;
+mod lock;
 mod logs;
 mod look;
 mod managed;

@@ -328,6 +328,9 @@ impl Loader {
 fn collect_policy(settings: &mut [Settings], policy: &mut Policy) {
     let managed_only = settings.iter().any(|file| file.managed_only);
     for file in settings {
+        if file.pinned_only {
+            policy.require_pinned(&file.source);
+        }
         policy.deny(std::mem::take(&mut file.deny), &file.source);
         if let Some(allow) = file.allow.take()
             && (!managed_only || file.origin == Origin::Managed)

@@ -35,7 +35,7 @@ impl Audit {
         let names = |names: Vec<&str>| names.into_iter().map(str::to_owned).collect::<Vec<_>>();
         let added = new.keys().filter(|name| !old.contains_key(*name)).copied();
         let removed = old.keys().filter(|name| !new.contains_key(*name)).copied();
-        let changed = new.iter().filter_map(|(name, hash)| {
+        let edited = new.iter().filter_map(|(name, hash)| {
             old.get(name)
                 .is_some_and(|old| old != hash)
                 .then_some(*name)
@@ -43,7 +43,7 @@ impl Audit {
         for (kind, found) in [
             ("added", added.collect::<Vec<_>>()),
             ("removed", removed.collect()),
-            ("changed", changed.collect()),
+            ("changed", edited.collect()),
         ] {
             if !found.is_empty() {
                 changes.push((kind.to_owned(), names(found)));

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::chain::{Link, START};
-use crate::disk::{create_private_dir, private_options};
+use crate::disk::{create_private_dir, no_follow, private_options};
 
 /// Maximum wait for another process's write.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
@@ -157,19 +157,6 @@ fn open_append(path: &Path) -> io::Result<File> {
     options.append(true).create(true);
     no_follow(&mut options);
     regular(options.open(path)?)
-}
-
-fn no_follow(options: &mut fs::OpenOptions) {
-    #[cfg(unix)]
-    {
-        use rustix::fs::OFlags;
-        use std::os::unix::fs::OpenOptionsExt;
-
-        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-        options.custom_flags(flags.bits().cast_signed());
-    }
-    #[cfg(not(unix))]
-    let _ = options;
 }
 
 fn regular(file: File) -> io::Result<File> {

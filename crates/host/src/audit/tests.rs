@@ -34,7 +34,9 @@ fn rewrite(path: &Path, change: impl FnOnce(&mut Vec<String>)) {
     let text = fs::read_to_string(path).unwrap();
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     change(&mut lines);
-    let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    let text = lines
+        .iter()
+        .fold(String::new(), |text, line| text + line + "\n");
     fs::write(path, text).unwrap();
 }
 
@@ -65,7 +67,7 @@ fn removed_changed_and_truncated_records_are_found_across_files() {
 
     let dir = fresh("line changed");
     rewrite(&files(&dir)[1], |lines| {
-        lines[2] = lines[2].replace("\"e", "\"x")
+        lines[2] = lines[2].replace("\"e", "\"x");
     });
     assert_eq!(problems(&dir).len(), 1);
     assert!(

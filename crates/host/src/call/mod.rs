@@ -135,6 +135,10 @@ impl Host {
 
     /// Calls a tool; sets `sent` once the server may have received the call, and leaves a trail for
     /// the audit log.
+    #[allow(
+        clippy::too_many_lines,
+        reason = "the checks of a call, one after another"
+    )]
     async fn call_to_end(
         &self,
         name: &str,

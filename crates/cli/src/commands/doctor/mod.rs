@@ -12,6 +12,7 @@ mod entry;
 mod fix;
 mod folders;
 mod network;
+mod package;
 mod probe;
 mod program;
 mod progress;
