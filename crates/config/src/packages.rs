@@ -1,5 +1,5 @@
-//! The packages that commands such as `npx`, `uvx` and `docker run` fetch, and whether their versions
-//! are pinned. Pure functions.
+//! The packages that commands such as `npx`, `uvx` and `docker run` fetch, and whether their
+//! versions are pinned. Pure functions.
 
 use serde::{Deserialize, Serialize};
 

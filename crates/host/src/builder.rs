@@ -286,8 +286,8 @@ impl HostBuilder {
         self
     }
 
-    /// Sends records of calls, connections and changes to a sink (SEC-6), in addition to the log that
-    /// the settings ask for. See [`audit`](crate::audit).
+    /// Sends records of calls, connections and changes to a sink (SEC-6), in addition to the log
+    /// that the settings ask for. See [`audit`](crate::audit).
     pub fn audit(mut self, sink: impl AuditSink) -> Self {
         self.audit.push(Arc::new(sink));
         self

@@ -17,7 +17,7 @@ fn program(lab: &Lab, name: &str, script: &str) {
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// A lab with a project and package managers that answer from a script, and a mark if a server runs.
+/// A lab with a project, package managers that answer from a script, and a mark if a server runs.
 fn lab() -> Lab {
     let lab = Lab::new();
     let npm = r#"[ "$*" = "view --json @x/y@latest version dist.integrity" ] || { echo "unexpected: $*" >&2; exit 1; }

@@ -1,7 +1,7 @@
 //! The form of a line, and the chain of lines. Pure functions.
 //!
-//! A line is `{"seq":7,"prev":"<hash of line 6>",…,"hash":"<SHA-256>"}`. The hash covers the text of
-//! the line before `,"hash":`, and with `prev` all lines before it.
+//! A line is `{"seq":7,"prev":"<hash of line 6>",…,"hash":"<SHA-256>"}`. The hash covers the text
+//! of the line before `,"hash":`, and with `prev` all lines before it.
 
 use sha2::{Digest, Sha256};
 

@@ -245,8 +245,8 @@ fn resume(dir: &Path) -> io::Result<(Option<Head>, Link)> {
     Ok((Some(head), link))
 }
 
-/// Returns the link after a file's last intact line, and the file's length. Half of a line is ended,
-/// so that the next one begins on a line of its own.
+/// Returns the link after a file's last intact line, and the file's length. Half of a line is
+/// ended, so that the next one begins on a line of its own.
 fn repair_end(path: &Path) -> io::Result<(Option<Link>, u64)> {
     let mut file = open_read(path)?;
     let mut len = file.metadata()?.len();
