@@ -15,6 +15,8 @@ mod hook;
 mod interop;
 mod pictures;
 mod process_tree;
+mod reproducible;
+mod sbom;
 mod sh;
 mod soak;
 mod steps;
@@ -54,6 +56,10 @@ enum Task {
     Docs(docs::Options),
     /// Write the public API of the library to docs/api.txt
     Api(docs::Options),
+    /// Write the software bill of materials of the program, as `CycloneDX` JSON
+    Sbom(sbom::Options),
+    /// Build the distributed program twice and compare the results
+    Reproducible(reproducible::Options),
     /// Draw the screens of the program that the README shows
     Pictures(pictures::Options),
 }
@@ -73,6 +79,8 @@ fn main() -> ExitCode {
         Task::Fuzz(options) => fuzz::run(&options),
         Task::Docs(options) => docs::run(&options),
         Task::Api(options) => api::run(&options),
+        Task::Sbom(options) => sbom::run(&options),
+        Task::Reproducible(options) => reproducible::run(&options),
         Task::Pictures(options) => pictures::run(&options),
     };
     match result {

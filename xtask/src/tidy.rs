@@ -4,6 +4,7 @@
 //!   status of each.
 //! - Comment lines in Rust are at most 100 columns wide.
 //! - Links between pages lead to a file, and to a heading of it, that exist.
+//! - Tests that `SECURITY.md` names as proof exist.
 //! - Source paths that pages mention exist, and files in the glossary define the types beside them.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,6 +21,9 @@ const CONTRACT: &str = "docs/contract.md";
 
 /// The page that maps concepts to types and files.
 const GLOSSARY: &str = "docs/glossary.md";
+
+/// The page that names a test for each threat.
+const SECURITY: &str = "SECURITY.md";
 
 /// The width of a comment line, in characters.
 const MAX_WIDTH: usize = 100;
@@ -61,6 +65,7 @@ pub(crate) fn run() -> Result<String> {
         }
     }
     problems.extend(undefined_types(&tree, tree.text(GLOSSARY)?));
+    problems.extend(missing_tests(&tree, tree.text(SECURITY)?));
     if wide.len() > WIDE_COMMENTS_ALLOWED {
         problems.push(format!(
             "{} comment lines are wider than {MAX_WIDTH} columns, {WIDE_COMMENTS_ALLOWED} allowed:\n  {}",
@@ -304,6 +309,32 @@ fn undefined_types(tree: &Tree, glossary: &str) -> Vec<String> {
                 .any(is_defined)
             {
                 problems.push(format!("{GLOSSARY}: {file} does not define {name}"));
+            }
+        }
+    }
+    problems
+}
+
+/// Checks the third cell of each row about a threat: the tests in it are functions, or rows of the
+/// attacks.
+fn missing_tests(tree: &Tree, page: &str) -> Vec<String> {
+    let mut problems = Vec::new();
+    for row in page.lines().filter(|line| line.starts_with("| ")) {
+        let row = row.replace("\\|", "");
+        let cells: Vec<&str> = row.trim_matches('|').split('|').collect();
+        let [_, _, tests, _] = cells.as_slice() else {
+            problems.push(format!("{SECURITY}: a row needs four cells: {row}"));
+            continue;
+        };
+        for name in tests.split('`').skip(1).step_by(2) {
+            let spellings = [format!("fn {name}("), format!("    {name}: \"")];
+            let mut sources = tree
+                .files
+                .iter()
+                .filter(|(path, _)| has_extension(path, "rs"));
+            let is_there = |text: &str| spellings.iter().any(|spelling| text.contains(spelling));
+            if !sources.any(|(_, text)| is_there(text)) {
+                problems.push(format!("{SECURITY}: there is no test {name}"));
             }
         }
     }

@@ -5,6 +5,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 use trunkline_config::{ChangeError, WriteOutcome};
 
+use crate::audit;
 use crate::exit::Exit;
 use crate::output::{self, Lines, inline};
 
@@ -25,6 +26,7 @@ pub(crate) fn report_lines(
     mut document: Value,
     as_json: bool,
 ) -> Exit {
+    audit::record_change(written, &document);
     if as_json {
         if let Some(project) = &written.project {
             document["project"] = json!(project);

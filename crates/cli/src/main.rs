@@ -5,6 +5,7 @@
 
 mod args;
 mod arguments;
+mod audit;
 mod background;
 mod browser;
 mod change;
@@ -13,6 +14,7 @@ mod complete;
 mod elicit;
 mod example;
 mod exit;
+mod hardening;
 mod help;
 mod interrupt;
 mod output;
@@ -56,6 +58,7 @@ fn main() -> ExitCode {
             return report_usage(&words, &error).into();
         }
     };
+    hardening::apply();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
@@ -242,6 +245,8 @@ async fn run(args: Args) -> Exit {
         }
         Command::Accounts => commands::accounts::run(json),
         Command::Xaa { command } => commands::xaa::run(&command, json).await,
+        Command::Audit(audit) => commands::audit::run(&audit, json).await,
+        Command::Lock(lock) => commands::lock::run(config, lock, json).await,
         Command::Policy(policy) => commands::policy::run(config, policy, json).await,
         Command::Import(import) => commands::import::run(&config, &import, json),
         Command::Clean {

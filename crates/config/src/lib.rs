@@ -5,6 +5,7 @@
 //! other clients. This crate does no network I/O and starts no processes.
 
 mod approval;
+mod audit;
 mod call_policy;
 mod command_line;
 mod dedupe;
@@ -27,7 +28,9 @@ pub mod import;
 mod layout;
 mod load;
 mod locate;
+mod lock_file;
 mod names;
+mod packages;
 mod permissions;
 mod policy;
 pub mod redact;
@@ -45,6 +48,7 @@ pub use approval::{
     ApprovalChange, ApprovalRecord, ApproveAll, ApprovedEntry, RepositoryFile,
     changes_since_approval,
 };
+pub use audit::{AuditArguments, AuditSettings, AuditSync};
 pub use call_policy::{ArgumentRule, CallLimit, CallPolicy, EffectRule, PolicyDecision};
 pub use command_line::{split_command, split_words};
 pub use dedupe::signature;
@@ -64,7 +68,9 @@ pub use hooks::{HOOK_TIMEOUT, Hook, HookEvent, HookMatcher};
 pub use import::yaml_value;
 pub use layout::{Layout, Project};
 pub use load::{Loader, is_exclusive};
+pub use lock_file::{LockFile, LockedPackage, LockedServer};
 pub use names::{CONNECTOR_PREFIX, check_new_name, normalize_name};
+pub use packages::{Package, Registry};
 pub use permissions::{PermissionRule, Permissions};
 pub use policy::{Blocked, Policy};
 pub use sandbox::SandboxPolicy;

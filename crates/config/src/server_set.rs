@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::approval::{ApproveAll, ApprovedEntry};
+use crate::audit::AuditSettings;
 use crate::call_policy::CallPolicy;
 use crate::diagnostic::Diagnostic;
 use crate::entry::ServerEntry;
@@ -38,6 +39,8 @@ pub struct ServerSet {
     pub permissions: Permissions,
     /// The commands to run before and after calls and for elicitations, in order.
     pub hooks: Vec<Hook>,
+    /// The audit log, if the user or the organisation asks for one.
+    pub audit: Option<Arc<AuditSettings>>,
     /// The organisation's restrictions of calls.
     pub call_policy: Option<Arc<CallPolicy>>,
     /// The names of all active servers, including those that the program leaves out of `servers`.

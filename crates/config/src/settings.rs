@@ -2,10 +2,12 @@
 
 use serde_json::value::RawValue;
 
+use crate::audit::AuditSettings;
 use crate::call_policy::{self, CallPolicy};
 use crate::diagnostic::Diagnostic;
 use crate::document::{Document, Members, ParseError};
 use crate::hooks::{self, FileHooks};
+use crate::layout::Layout;
 use crate::policy::Rule;
 use crate::sandbox::{self, FileSandbox};
 
@@ -69,8 +71,12 @@ pub(crate) struct Settings {
     pub(crate) managed_rules_only: bool,
     /// `hooks`
     pub(crate) hooks: FileHooks,
+    /// `requirePinnedServers`
+    pub(crate) pinned_only: bool,
     /// `callPolicy`
     pub(crate) call_policy: Option<CallPolicy>,
+    /// `audit`
+    pub(crate) audit: Option<AuditSettings>,
     /// `sandboxProfiles` and `requireSandbox`
     pub(crate) sandbox: FileSandbox,
 }
@@ -116,7 +122,9 @@ impl Settings {
             permissions: PermissionLists::default(),
             managed_rules_only: false,
             hooks: FileHooks::default(),
+            pinned_only: false,
             call_policy: None,
+            audit: None,
             sandbox: FileSandbox::default(),
         }
     }
@@ -149,6 +157,7 @@ impl Settings {
             settings.managed_only = reader.restrictive_flag("allowManagedMcpServersOnly");
             settings.managed_rules_only =
                 reader.restrictive_flag("allowManagedPermissionRulesOnly");
+            settings.pinned_only = reader.restrictive_flag("requirePinnedServers");
             let policies = reader.restrictive(call_policy::KEY);
             settings.call_policy = CallPolicy::read(document, &policies, reader.diagnostics);
         } else {
@@ -174,6 +183,26 @@ impl Settings {
             }
         }
         settings
+    }
+
+    /// Adds the settings of the audit log, which count from the user and the organisation.
+    pub(crate) fn with_audit<'a>(
+        mut self,
+        document: &Document<'a>,
+        members: &Members<'a>,
+        layout: &Layout,
+        diagnostics: &mut Vec<Diagnostic>,
+    ) -> Self {
+        match self.origin {
+            Origin::Managed | Origin::User => {
+                let required = self.origin == Origin::Managed;
+                self.audit = AuditSettings::read(document, members, layout, required, diagnostics);
+            }
+            Origin::Local | Origin::Relocated | Origin::Project => {
+                diagnostics.extend(AuditSettings::ignored(document, members));
+            }
+        }
+        self
     }
 }
 

@@ -9,6 +9,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use trunkline_config::ServerEntry;
 use trunkline_transport::SdkBridge;
 
+use crate::audit::AuditSink;
 use crate::builtin::Builtin;
 use crate::catalog::CatalogStore;
 use crate::connection::{CustomServer, Elicit, Roots, Sampling, Source};
@@ -57,6 +58,7 @@ pub struct HostBuilder {
     pub(crate) sdk: Option<SdkBridge>,
     pub(crate) logs: Option<LogStore>,
     log_sinks: Vec<LogSink>,
+    pub(crate) audit: Vec<Arc<dyn AuditSink>>,
     pub(crate) tracer: Option<Tracer>,
     pub(crate) tap: Option<MessageTap>,
     pub(crate) own_tools: Vec<HostTool>,
@@ -343,6 +345,13 @@ impl HostBuilder {
     /// ```
     pub fn on_log(mut self, sink: impl Fn(LogLine) + Send + 'static) -> Self {
         self.log_sinks.push(Box::new(sink));
+        self
+    }
+
+    /// Sends records of calls, connections and changes to a sink (SEC-6), in addition to the log
+    /// that the settings ask for. See [`audit`](crate::audit).
+    pub fn audit(mut self, sink: impl AuditSink) -> Self {
+        self.audit.push(Arc::new(sink));
         self
     }
 

@@ -383,9 +383,12 @@ impl DiscoveryTask {
         set.servers.extend(self.refused());
         let set = Arc::new(set);
         let before = self.set.swap(Arc::clone(&set));
-        self.is_loaded.store(true, Ordering::Release);
+        let was_loaded = self.is_loaded.swap(true, Ordering::AcqRel);
         let host = Host::from_inner(inner);
         host.apply(&set);
+        if was_loaded {
+            host.audit().configuration(&before, &set);
+        }
         if is_changed(&before, &set) {
             host.configuration_changed();
         }

@@ -76,6 +76,20 @@ pub(crate) fn private_options() -> OpenOptions {
     options
 }
 
+/// Makes opening a link or a pipe fail or return, instead of following it or waiting.
+pub(crate) fn no_follow(options: &mut OpenOptions) {
+    #[cfg(unix)]
+    {
+        use rustix::fs::OFlags;
+        use std::os::unix::fs::OpenOptionsExt;
+
+        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        options.custom_flags(flags.bits().cast_signed());
+    }
+    #[cfg(not(unix))]
+    let _ = options;
+}
+
 /// Formats bytes as lowercase hexadecimal digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     let nibbles = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);

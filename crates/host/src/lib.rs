@@ -34,6 +34,7 @@
 //! | Give a sub-agent a restricted view | [`AgentScope`] |
 //! | Follow changes, messages and logs | [`event`], [`log`] |
 //! | Keep state on disk | [`storage`] |
+//! | Record calls for an audit | [`audit`] |
 //!
 //! Each server is owned by one connection task; everything else reads immutable snapshots
 //! ([`Host::pool`], [`Host::servers`]). [`Host::call`] is the only way to a tool.
@@ -54,6 +55,7 @@
 
 mod absent;
 mod agent;
+pub mod audit;
 pub mod auth;
 mod builder;
 mod builtin;

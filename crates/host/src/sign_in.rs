@@ -9,6 +9,7 @@ use trunkline_config::{GrantType, OAuthEntry, ServerEntry, TlsEntry, TransportEn
 use trunkline_transport::credentials::Credentials;
 use trunkline_transport::net::TlsFiles;
 
+use crate::audit::AuditEvent;
 use crate::builder::HostBuilder;
 use crate::connection::Connection;
 use crate::host::Host;
@@ -263,7 +264,13 @@ impl Host {
             return ToolOutput::from(ToolError::from("the server takes no sign-in"));
         };
         let server = one_line(server).0;
-        match sign_ins.start(&auth, connection).await {
+        let started = sign_ins.start(&auth, connection).await;
+        self.audit().record(|| AuditEvent::SignIn {
+            server: server.to_string(),
+            action: "sign-in-tool",
+            outcome: if started.is_ok() { "started" } else { "failed" },
+        });
+        match started {
             Ok(login) => ToolOutput::text(format!(
                 "Ask the user to open this URL in a browser and to sign in to \"{server}\":\n\n{}\n\n\
                  The tools of \"{server}\" are available once that is done.",

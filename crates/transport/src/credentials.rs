@@ -16,6 +16,12 @@ pub trait Credentials: Send + Sync + 'static {
     /// Returns the token for the next request, or `None` to send none.
     fn token(&self) -> BoxFuture<'_, Result<Option<Token>, CredentialsError>>;
 
+    /// Returns the token for the next request if it is at hand, without a future: most requests of a
+    /// session. `None` leads to [`Credentials::token`].
+    fn token_at_hand(&self) -> Option<Token> {
+        None
+    }
+
     /// Reports that the server refused a request. [`Credentials::token`] may already return a newer
     /// token than the one that was sent; then a retry is enough.
     fn refused(&self, refusal: Refusal) -> BoxFuture<'_, AfterRefusal>;

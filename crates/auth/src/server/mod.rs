@@ -296,13 +296,14 @@ impl std::fmt::Debug for ServerAuth {
 
 impl Credentials for ServerAuth {
     fn token(&self) -> BoxFuture<'_, Result<Option<Token>, CredentialsError>> {
-        if let Some(token) = self.inner.valid_token() {
-            return Box::pin(std::future::ready(Ok(Some(token))));
-        }
         Box::pin(async {
             let token = self.inner.token().await;
             token.map_err(|error| CredentialsError(error.to_string()))
         })
+    }
+
+    fn token_at_hand(&self) -> Option<Token> {
+        self.inner.valid_token()
     }
 
     fn refused(&self, refusal: Refusal) -> BoxFuture<'_, AfterRefusal> {

@@ -21,6 +21,8 @@ pub(crate) use self::sign_in::XaaCommand;
 pub(crate) use self::support::{CompletionsArgs, DoctorArgs, LogsArgs};
 use self::use_servers::at_least_one;
 pub(crate) use self::use_servers::{CallArgs, PromptArgs, ReadArgs, ToolFormat};
+use crate::commands::audit::AuditArgs;
+use crate::commands::lock::LockArgs;
 use crate::commands::policy::PolicyArgs;
 use crate::help::{
     ADD_HELP, AFTER_HELP, CALL_HELP, CLEAN_HELP, COMPLETIONS_HELP, DOCTOR_HELP, EDIT_HELP,
@@ -198,6 +200,10 @@ pub(crate) enum Command {
     Serve(crate::commands::serve::ServeArgs),
     /// Show the policy for calls, and test what it does to one
     Policy(PolicyArgs),
+    /// Show and verify the audit log
+    Audit(AuditArgs),
+    /// Lock the versions and contents of the project's servers
+    Lock(LockArgs),
     /// Import servers from other MCP clients
     Import(ImportArgs),
     /// Remove logs, caches, pins and approvals of servers that no longer exist

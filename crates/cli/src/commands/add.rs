@@ -133,7 +133,7 @@ async fn write(
         let preposition = if replaced { "in" } else { "to" };
         let what = format!("{done} the {kind} server \"{name}\" {preposition} the {scope} scope")
             .replace("the  server", "the server");
-        change::report(&what, &written, Value::Null, false);
+        change::report(&what, &written, document.clone(), false);
     }
     warn_of_secrets(name, &new.entry, scope);
     let effect = report_effect(configured, name, scope);

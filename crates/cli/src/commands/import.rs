@@ -13,6 +13,7 @@ use trunkline_config::redact::{LiteralSecret, RedactMode, literal_secrets, redac
 use trunkline_config::{ChangeError, Diagnostic, Project, Scope};
 
 use crate::args::{ConfigArgs, ImportArgs};
+use crate::audit;
 use crate::change;
 use crate::exit::Exit;
 use crate::output::{self, Lines, name};
@@ -597,6 +598,7 @@ fn write_all<'p>(
         match result {
             Ok(place) => {
                 written.push(name);
+                audit::record_change(&place, &json!({ done: name, "scope": scope }));
                 let preposition = if done == "added" { "to" } else { "in" };
                 let file = place.file.display();
                 output::note(Lines::one(format!(

@@ -14,6 +14,7 @@ use trunkline_config::{EntryStatus, Server};
 use super::list::count;
 use super::login_errors::{SignInTarget, fail};
 use crate::args::ConfigArgs;
+use crate::audit;
 use crate::browser;
 use crate::exit::Exit;
 use crate::output::{self, Lines, StatusLine, inline};
@@ -179,6 +180,7 @@ async fn sign_in(host: &Host, name: &str, method: LoginMethod) -> Result<SignedI
         LoginMethod::Headless => Box::pin(with_any_device(&auth)).await,
         LoginMethod::Browser | LoginMethod::Url => Box::pin(with_url(&auth, method)).await,
     };
+    audit::record_sign_in(name, "login", account.is_ok());
     let account = account.map_err(|error| fail(SignInTarget::Server(name), method, &error))?;
     if let Some(warning) = auth.storage_warning() {
         output::warning(&warning);

@@ -6,6 +6,7 @@ use trunkline::auth::{Logout, Revocation, server_config};
 use super::login::takes_no_sign_in;
 use super::login_errors::fail_logout;
 use crate::args::ConfigArgs;
+use crate::audit;
 use crate::exit::Exit;
 use crate::output::{self, Lines};
 use crate::session;
@@ -38,6 +39,7 @@ pub(crate) async fn run(
         (Some(server), None) => return takes_no_sign_in(server),
         (None, None) => return configured.unknown(name),
     };
+    audit::record_sign_in(name, "logout", logout.is_ok());
     match logout {
         Ok(logout) => report(name, account, &logout, as_json),
         Err(error) => fail_logout(name, &error),

@@ -1,5 +1,7 @@
 //! `trunkline policy`: the organisation's policy for calls (SEC-7), and what it does to a call.
 
+use std::fmt::Write as _;
+
 use clap::{Args, Subcommand};
 use serde_json::json;
 use trunkline::permission::{CallVerdict, Decision, VerdictReason};
@@ -256,10 +258,10 @@ fn verb(rule: &EffectRule) -> &'static str {
 fn exceptions(rule: &EffectRule) -> String {
     let mut text = String::new();
     if !rule.also.is_empty() {
-        text += &format!("; also {}", list(&rule.also));
+        let _ = write!(text, "; also {}", list(&rule.also));
     }
     if !rule.unless.is_empty() {
-        text += &format!("; except {}", list(&rule.unless));
+        let _ = write!(text, "; except {}", list(&rule.unless));
     }
     text
 }

@@ -167,6 +167,11 @@ pub(crate) fn edit_file<T, E: From<EditError>>(
     Err(EditError::Contended { path }.into())
 }
 
+/// Replaces a file as a whole; a link in its place is replaced, not followed.
+pub(crate) fn replace_file(path: &Path, text: &str) -> Result<(), EditError> {
+    Replacement::prepare(path, text, false)?.commit()
+}
+
 /// The lock directories of a file: beside the file, where `proper-lockfile` looks by default, and,
 /// if `path` is a link to it, beside the link, where Claude Code looks.
 fn lock_directories(path: &Path, target: &Path) -> Result<BTreeSet<PathBuf>, EditError> {

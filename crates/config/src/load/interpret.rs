@@ -136,12 +136,7 @@ impl Loader {
         let mut settings = Vec::new();
         settings.extend(self.managed_settings(state, &files.managed_settings, policy));
         let user = self.layout.settings_file();
-        settings.extend(file_settings(
-            state,
-            &user,
-            &files.user_settings,
-            user_origin,
-        ));
+        settings.extend(self.file_settings(state, &user, &files.user_settings, user_origin));
         // An unreadable file may deny any server, unless it cannot have contained such a list.
         if files
             .user_settings
@@ -169,7 +164,7 @@ impl Loader {
             settings.push(Settings::read(document, members, local_origin, diagnostics));
         }
         for (path, text) in &files.project_settings {
-            settings.extend(file_settings(state, path, text, Origin::Project));
+            settings.extend(self.file_settings(state, path, text, Origin::Project));
         }
         if relocated {
             let dir = self.layout.moved_to.as_deref();
@@ -179,6 +174,20 @@ impl Loader {
             state.diagnostics.push(Diagnostic::warning(source, message));
         }
         settings
+    }
+
+    fn file_settings(
+        &self,
+        state: &mut LoadState,
+        path: &Path,
+        text: &FileText,
+        origin: Origin,
+    ) -> Option<Settings> {
+        with_root(path, text, |document, root| {
+            let diagnostics = &mut state.diagnostics;
+            let settings = Settings::read(document, root, origin, diagnostics);
+            settings.with_audit(document, root, &self.layout, diagnostics)
+        })
     }
 
     fn managed_settings(
@@ -196,7 +205,9 @@ impl Loader {
                     Ok(root) => {
                         let diagnostics = &mut state.diagnostics;
                         let origin = Origin::Managed;
-                        return Some(Settings::read(&document, &root, origin, diagnostics));
+                        let settings = Settings::read(&document, &root, origin, diagnostics);
+                        let layout = &self.layout;
+                        return Some(settings.with_audit(&document, &root, layout, diagnostics));
                     }
                     Err(problem) => problem,
                 }
@@ -324,6 +335,9 @@ impl Loader {
 fn collect_policy(settings: &mut [Settings], policy: &mut Policy) {
     let managed_only = settings.iter().any(|file| file.managed_only);
     for file in settings {
+        if file.pinned_only {
+            policy.require_pinned(&file.source);
+        }
         policy.deny(std::mem::take(&mut file.deny), &file.source);
         if let Some(allow) = file.allow.take()
             && (!managed_only || file.origin == Origin::Managed)
@@ -331,17 +345,6 @@ fn collect_policy(settings: &mut [Settings], policy: &mut Policy) {
             policy.allow(allow, &file.source);
         }
     }
-}
-
-fn file_settings(
-    state: &mut LoadState,
-    path: &Path,
-    text: &FileText,
-    origin: Origin,
-) -> Option<Settings> {
-    with_root(path, text, |document, root| {
-        Settings::read(document, root, origin, &mut state.diagnostics)
-    })
 }
 
 /// Calls `work` with the root object of a file that is usable.

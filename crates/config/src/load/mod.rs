@@ -20,6 +20,7 @@ use crate::expand::Environment;
 use crate::files::{LastGood, is_absence, shown};
 use crate::hooks::hooks_of;
 use crate::layout::{Layout, Project};
+use crate::lock_file::problems_with_locks;
 use crate::permissions::Permissions;
 use crate::sandbox::SandboxPolicy;
 use crate::scopes::ConnectorEntry;
@@ -130,6 +131,7 @@ impl Loader {
     /// The third step: decides the status of every entry.
     fn resolve(&self, mut state: LoadState, interpreted: Interpreted) -> ServerSet {
         self.find_repository_files(&mut state);
+        compare_with_locks(&mut state);
         let Interpreted {
             settings,
             policy,
@@ -173,6 +175,10 @@ impl Loader {
             sandbox,
             permissions: Permissions::of(&settings),
             hooks: hooks_of(&settings),
+            audit: settings
+                .iter()
+                .find_map(|file| file.audit.clone())
+                .map(Arc::new),
             call_policy: settings
                 .iter()
                 .find_map(|file| file.call_policy.clone())
@@ -202,6 +208,22 @@ impl Loader {
             }
         }
     }
+}
+
+/// Reports how the project's entries differ from its lock file.
+fn compare_with_locks(state: &mut LoadState) {
+    let found = problems_with_locks(&state.entries);
+    state.files.extend(found.files);
+    let problems = found.problems.into_iter();
+    state
+        .diagnostics
+        .extend(problems.map(|(file, server, message)| {
+            let problem = Diagnostic::warning(shown(&file), message);
+            match server {
+                Some(server) => problem.about(&server),
+                None => problem,
+            }
+        }));
 }
 
 /// Whether the enterprise configuration exists, usable or not: then no other scope counts.

@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use crate::entry::{ServerEntry, ServerUrl};
 use crate::names::normalize_name;
+use crate::packages::Package;
 use crate::scopes::Scope;
 use program::spellings;
 pub(crate) use rule::Rule;
@@ -72,6 +73,8 @@ pub struct Policy {
     deny: Rules,
     /// The managed settings are unreadable, so nothing is known to be allowed.
     unreadable: Option<String>,
+    /// The file that requires pinned versions of packages.
+    pinned_only: Option<String>,
 }
 
 impl Policy {
@@ -106,6 +109,11 @@ impl Policy {
         self.unreadable = Some(source.to_owned());
     }
 
+    /// Blocks commands that fetch packages without a pinned version.
+    pub(crate) fn require_pinned(&mut self, source: &str) {
+        self.pinned_only = Some(source.to_owned());
+    }
+
     /// Whether the lists are unreadable.
     pub(crate) fn is_unreadable(&self) -> bool {
         self.unreadable.is_some()
@@ -121,7 +129,34 @@ impl Policy {
                 source: source.clone(),
             });
         }
-        self.denied(entry).or_else(|| self.not_allowed(entry))
+        self.denied(entry)
+            .or_else(|| self.not_allowed(entry))
+            .or_else(|| self.unpinned(entry))
+    }
+
+    /// Why a command may not fetch its package.
+    fn unpinned(&self, entry: &ServerEntry) -> Option<Blocked> {
+        let source = self.pinned_only.as_ref()?;
+        // The organisation's own servers are its own choice.
+        if entry.scope == Scope::Enterprise {
+            return None;
+        }
+        let argv = entry.transport.argv()?;
+        let rule = match Package::of_command(&argv) {
+            Some(package) if package.is_pinned => return None,
+            Some(package) => format!(
+                "requirePinnedServers: the version of {} is not pinned",
+                package.name
+            ),
+            None => {
+                let runner = Package::runner_in_shell(&argv)?;
+                format!("requirePinnedServers: it runs {runner} through a shell")
+            }
+        };
+        Some(Blocked {
+            rule,
+            source: source.clone(),
+        })
     }
 
     fn denied(&self, entry: &ServerEntry) -> Option<Blocked> {

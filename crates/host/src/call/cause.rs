@@ -74,6 +74,12 @@ pub(crate) enum Cause {
         rule: PermissionRule,
         reason: String,
     },
+    #[error("\"{tool}\" may not be called: {reason}")]
+    NotRecorded {
+        tool: String,
+        /// Why the audit log cannot be written (SEC-6).
+        reason: String,
+    },
     #[error("\"{tool}\" may not be called: a hook blocks it: {reason}")]
     BlockedByHook { tool: String, reason: String },
     #[error("\"{tool}\" may not be called: {change}")]
@@ -176,6 +182,9 @@ impl Cause {
             },
             Self::NotPermitted { reason: None, .. } => {
                 Some("allow it with a rule, or tell the host whom to ask".to_owned())
+            }
+            Self::NotRecorded { .. } => {
+                Some("make room on the disk, or make the directory writable for you".to_owned())
             }
             Self::PolicyDenied { .. } => Some(
                 "your organisation sets this policy; `trunkline policy show` prints it".to_owned(),

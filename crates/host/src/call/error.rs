@@ -116,6 +116,7 @@ impl CallError {
             | Cause::ServerDenied { .. }
             | Cause::NotPermitted { .. }
             | Cause::PolicyDenied { .. }
+            | Cause::NotRecorded { .. }
             | Cause::BlockedByHook { .. }
             | Cause::Changed { .. }
             | Cause::PinsUnreadable { .. } => Kind::Refused,
@@ -171,6 +172,7 @@ impl CallError {
             | Cause::ToolDenied { tool, .. }
             | Cause::NotPermitted { tool, .. }
             | Cause::PolicyDenied { tool, .. }
+            | Cause::NotRecorded { tool, .. }
             | Cause::PinsUnreadable { tool, .. }
             | Cause::ShutDown { tool }
             | Cause::Cancelled { tool, .. }
@@ -427,6 +429,13 @@ impl CallError {
         Self::from(Cause::PolicyDenied {
             tool: tool.to_owned(),
             rule,
+            reason,
+        })
+    }
+
+    pub(crate) fn not_recorded(tool: &str, reason: String) -> Self {
+        Self::from(Cause::NotRecorded {
+            tool: tool.to_owned(),
             reason,
         })
     }

@@ -38,6 +38,7 @@ pub(crate) use validate::{Checks, Fragment};
 #[cfg(not(feature = "validation"))]
 pub(crate) use crate::absent::validation::Checks;
 
+use crate::audit::{CallDecision, Trail};
 use crate::catalog::PoolTool;
 use crate::connection::{Connection, State};
 use crate::elicit::Origin;
@@ -68,11 +69,37 @@ impl Host {
         &self,
         name: &str,
         arguments: impl Into<Arguments>,
+        options: CallOptions<'_>,
+    ) -> Result<CallOutput, CallError> {
+        self.ensure_policy();
+        let arguments = arguments.into();
+        let Some(audit) = self.audit().active() else {
+            return self.call_or_cancel(name, arguments, options, None).await;
+        };
+        let trail = Trail::new(self, audit, name, &arguments, options.client.clone());
+        let outcome = match trail.check() {
+            Ok(()) => {
+                let call = self.call_or_cancel(name, arguments, options, Some(&trail));
+                // On the heap: seldom needed.
+                Box::pin(call).await
+            }
+            Err(error) => Err(error),
+        };
+        trail.end(&outcome).await;
+        outcome
+    }
+
+    /// Calls a tool, until the caller cancels it.
+    async fn call_or_cancel(
+        &self,
+        name: &str,
+        arguments: Arguments,
         mut options: CallOptions<'_>,
+        trail: Option<&Trail>,
     ) -> Result<CallOutput, CallError> {
         let cancel = options.cancel.take();
         let sent = AtomicBool::new(false);
-        let call = self.call_to_end(name, arguments.into(), options, &sent);
+        let call = self.call_to_end(name, arguments, options, (&sent, trail));
         let Some(cancel) = cancel else {
             return call.await;
         };
@@ -106,13 +133,18 @@ impl Host {
         tool.ok_or_else(|| self.unknown_tool(name, &pool))
     }
 
-    /// Calls a tool; sets `sent` once the server may have received the call.
+    /// Calls a tool; sets `sent` once the server may have received the call, and leaves a trail for
+    /// the audit log.
+    #[allow(
+        clippy::too_many_lines,
+        reason = "the checks of a call, one after another"
+    )]
     async fn call_to_end(
         &self,
         name: &str,
         mut arguments: Arguments,
         mut options: CallOptions<'_>,
-        sent: &AtomicBool,
+        (sent, trail): (&AtomicBool, Option<&Trail>),
     ) -> Result<CallOutput, CallError> {
         if !arguments.is_object() {
             return Err(CallError::from(Cause::NotAnObject {
@@ -124,7 +156,8 @@ impl Host {
         }
         let mut pool = self.pool();
         if let Some(tool) = pool.own_tool(name) {
-            return self.call_host_tool(tool, arguments, options, sent).await;
+            let call = self.call_host_tool(tool, arguments, options, (sent, trail));
+            return call.await;
         }
         let mut warnings = Vec::new();
         // One deadline for all lookups: replacing a tool buys its server no time.
@@ -143,6 +176,9 @@ impl Host {
             let Some(connection) = self.connection(&tool.server) else {
                 break;
             };
+            if let Some(trail) = trail {
+                trail.found(tool);
+            }
             if !options.unchecked {
                 check_arguments(tool, &arguments)?;
             }
@@ -161,6 +197,9 @@ impl Host {
                         check_arguments(tool, &arguments)?;
                     }
                     policy = self.check_policy(subject, &arguments, &mut counted)?;
+                    if let Some(trail) = trail {
+                        trail.changed(&arguments);
+                    }
                 }
                 ask = before.ask;
                 warnings.extend(before.warnings);
@@ -198,6 +237,10 @@ impl Host {
                 warnings.extend(self.guard().check(&check).await?);
                 // The user's thinking time does not count.
                 *due = due.checked_add(asked.elapsed()).unwrap_or(*due);
+            }
+            if let Some(trail) = trail {
+                // On the heap: seldom needed.
+                Box::pin(trail.permitted(self.guard().decision(tool))).await?;
             }
             let permitted = PermittedCall {
                 tool,
@@ -241,7 +284,7 @@ impl Host {
         tool: &HostTool,
         mut arguments: Arguments,
         options: CallOptions<'_>,
-        sent: &AtomicBool,
+        (sent, trail): (&AtomicBool, Option<&Trail>),
     ) -> Result<CallOutput, CallError> {
         let name = &tool.name;
         if !options.unchecked {
@@ -267,6 +310,11 @@ impl Host {
         let arguments = arguments.into_json();
         let ask = (policy.as_ref(), before.ask);
         self.guard().check_own(name, &arguments, ask).await?;
+        if let Some(trail) = trail {
+            trail.changed(&given);
+            let decision = CallDecision::new("allowed", None);
+            Box::pin(trail.permitted(Arc::new(decision))).await?;
+        }
         sent.store(true, Ordering::Relaxed);
         let limit = self.limit_of(options.timeout, None);
         // The closure does not outlive the call, but its type cannot say so: progress goes through

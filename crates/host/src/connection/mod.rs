@@ -40,6 +40,7 @@ pub use state::{ConnectFailure, ConnectTimeout, Connected, FailureKind, State};
 use pending_notifications::PendingNotifications;
 use resource_subscriptions::ResourceSubscriptions;
 
+use crate::audit::Audit;
 use crate::builder::{EntryFilter, HostBuilder};
 use crate::builtin::Builtin;
 use crate::catalog::{
@@ -67,6 +68,7 @@ pub(crate) struct HostShared {
     pub(crate) broker: Arc<Broker>,
     /// The user's commands before and after calls.
     pub(crate) hooks: Arc<Hooks>,
+    pub(crate) audit: Audit,
     /// The organisation's restrictions of calls.
     pub(crate) call_policy: HostPolicy,
     /// The embedder's model, for servers that request sampling.
@@ -682,6 +684,8 @@ impl Core {
         let is_waiting = waits_for_sign_in(&state);
         let catalog = catalog.unwrap_or_else(|| Arc::clone(&current.catalog));
         self.recorder.log_change(&current, &state, &catalog);
+        let audit = &self.shared.audit;
+        audit.connection(&self.source, &current.state, &state);
         tracing::info!(target: "trunkline", server = &*self.name, state = state.name());
         self.status.store(Arc::new(ServerStatus {
             name: Arc::clone(&self.name),

@@ -3,6 +3,7 @@
 use trunkline_config::{ChangeError, Editor, EntryStatus, ServerEntry};
 
 use super::Host;
+use crate::audit::AuditEvent;
 use crate::discovery::Discovery;
 
 /// An approval or a rejection could not be stored.
@@ -45,8 +46,8 @@ impl Host {
     ///
     /// The host reads no configuration files, the entry is gone, or the decision cannot be stored.
     pub async fn approve(&self, entry: &ServerEntry) -> Result<EntryStatus, ApprovalError> {
-        self.decide(entry, |editor, entry| editor.approve(&[entry]).map(drop))
-            .await
+        let store = |editor: &Editor, entry: &ServerEntry| editor.approve(&[entry]).map(drop);
+        self.decide(entry, "approved", store).await
     }
 
     /// Rejects a server of the project; it does not run. Returns its status once the host has
@@ -56,15 +57,14 @@ impl Host {
     ///
     /// As for [`Host::approve`].
     pub async fn reject(&self, entry: &ServerEntry) -> Result<EntryStatus, ApprovalError> {
-        self.decide(entry, |editor, entry| {
-            editor.reject(&[&entry.name]).map(drop)
-        })
-        .await
+        let store = |editor: &Editor, entry: &ServerEntry| editor.reject(&[&entry.name]).map(drop);
+        self.decide(entry, "rejected", store).await
     }
 
     async fn decide(
         &self,
         entry: &ServerEntry,
+        decision: &'static str,
         store: impl FnOnce(&Editor, &ServerEntry) -> Result<(), ChangeError> + Send + 'static,
     ) -> Result<EntryStatus, ApprovalError> {
         let failed = |cause| ApprovalError {
@@ -76,10 +76,15 @@ impl Host {
         let discovery = discovery.ok_or_else(|| failed(ApprovalCause::NoFiles))?;
         if entry.needs_approval() {
             let (editor, entry) = (discovery.editor(), entry.clone());
+            let name = entry.name.clone();
             let stored = tokio::task::spawn_blocking(move || store(&editor, &entry)).await;
             stored
                 .map_err(|error| failed(ApprovalCause::Interrupted(error.to_string())))?
                 .map_err(|error| failed(error.into()))?;
+            self.audit().record(|| AuditEvent::Approval {
+                servers: vec![name],
+                decision,
+            });
             Discovery::reload(discovery).await;
         }
         let set = discovery.set();

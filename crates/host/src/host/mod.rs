@@ -22,6 +22,7 @@ use pool::Built;
 use servers::Changing;
 
 use crate::agent::AgentScope;
+use crate::audit::Audit;
 use crate::builder::HostBuilder;
 use crate::catalog::Expiry;
 use crate::connection::{Connection, HostShared, Machine, StartupLimiter};
@@ -31,7 +32,7 @@ use crate::elicit::Broker;
 use crate::event::EventSender;
 use crate::hooks::Hooks;
 use crate::host_tool::HostTool;
-use crate::logs::{LogStore, Tracer};
+use crate::logs::{FLUSH_TIMEOUT, LogStore, Tracer};
 use crate::permission::Guard;
 use crate::permission::policy::HostPolicy;
 use crate::pins::Pins;
@@ -116,6 +117,7 @@ impl Host {
             network,
             sdk,
             logs,
+            audit,
             tracer,
             tap,
             mut own_tools,
@@ -151,6 +153,7 @@ impl Host {
             events: EventSender::new(),
             broker: Arc::new(Broker::new(Arc::clone(&hooks), elicit)),
             hooks,
+            audit: Audit::new(audit),
             call_policy: HostPolicy::default(),
             sampling,
             roots,
@@ -284,6 +287,7 @@ impl Host {
 
     /// Waits until logs and trace are written.
     async fn flush(&self) {
+        self.inner.context.audit.flush(FLUSH_TIMEOUT).await;
         let HostShared { logs, tracer, .. } = &*self.inner.context;
         if let Some(logs) = logs {
             logs.flush().await;
@@ -293,12 +297,14 @@ impl Host {
         }
     }
 
-    /// The errors that kept logs or the trace from being written.
+    /// The errors that kept logs, the trace or the audit log from being written.
     pub fn recording_problems(&self) -> Vec<String> {
         let HostShared { logs, tracer, .. } = &*self.inner.context;
         let logs = logs.as_ref().and_then(LogStore::problem);
         let trace = tracer.as_ref().and_then(Tracer::problem);
-        logs.into_iter().chain(trace).map(str::to_owned).collect()
+        let audit = self.inner.context.audit.problems();
+        let others = logs.into_iter().chain(trace).map(str::to_owned);
+        others.chain(audit).collect()
     }
 
     /// Reports a changed configuration to subscribers.
@@ -328,6 +334,15 @@ impl Host {
     /// The user's commands before and after calls.
     pub(crate) fn hooks(&self) -> &Arc<Hooks> {
         &self.inner.context.hooks
+    }
+
+    pub(crate) fn audit(&self) -> &Audit {
+        &self.inner.context.audit
+    }
+
+    /// Whether this is an agent's view of a host.
+    pub(crate) fn is_agent(&self) -> bool {
+        self.inner.parent.is_some()
     }
 
     /// The organisation's restrictions of calls.

@@ -153,6 +153,8 @@ impl Host {
     pub(crate) fn apply(&self, set: &ServerSet) {
         self.inner.guard.settings(&set.permissions);
         self.inner.context.hooks.set(&set.hooks);
+        self.inner.context.audit.set(set.audit.as_ref());
+        self.inner.context.audit.blocked(set);
         self.inner.context.call_policy.set(set);
         let mut changing = lock(&self.inner.changing);
         if self.inner.ended.load(Ordering::Acquire) {

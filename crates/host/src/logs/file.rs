@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use sha2::{Digest, Sha256};
 
-use crate::disk::{hex, private_options};
+use crate::disk::{hex, no_follow, private_options};
 
 /// Size limits.
 #[derive(Clone, Copy, Debug)]
@@ -217,6 +217,7 @@ fn rotate(dir: &Path, path: &Path, limits: Limits) -> io::Result<()> {
 fn lock(dir: &Path) -> io::Result<Option<File>> {
     let mut options = private_options();
     options.write(true).create(true).truncate(false);
+    no_follow(&mut options);
     let file = options.open(dir.join(".lock"))?;
     let since = Instant::now();
     loop {

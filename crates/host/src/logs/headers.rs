@@ -61,6 +61,12 @@ impl Credentials for RedactedCredentials {
         })
     }
 
+    fn token_at_hand(&self) -> Option<Token> {
+        let token = self.credentials.token_at_hand()?;
+        self.hide(&token);
+        Some(token)
+    }
+
     fn refused(&self, refusal: Refusal) -> BoxFuture<'_, AfterRefusal> {
         self.credentials.refused(refusal)
     }

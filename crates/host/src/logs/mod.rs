@@ -23,7 +23,7 @@ mod redact;
 mod tap;
 mod time;
 mod trace;
-mod worker;
+pub(crate) mod worker;
 mod writer;
 
 use std::path::{Path, PathBuf};

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 /// Writes batches of records on the thread.
-pub(super) trait BatchWriter<T>: Send + 'static {
+pub(crate) trait BatchWriter<T>: Send + 'static {
     /// Writes records in order.
     fn write_batch(&mut self, records: Vec<T>);
 
@@ -21,7 +21,7 @@ pub(super) trait BatchWriter<T>: Send + 'static {
 
 /// A thread with a queue, started by the first record. When dropped, the thread writes the
 /// remaining records and ends.
-pub(super) struct Worker<T: Send + 'static> {
+pub(crate) struct Worker<T: Send + 'static> {
     name: &'static str,
     shared: Arc<Shared<T>>,
 }
@@ -42,7 +42,7 @@ struct Queue<T> {
 }
 
 impl<T: Send + 'static> Worker<T> {
-    pub(super) fn new(name: &'static str, writer: impl BatchWriter<T>) -> Self {
+    pub(crate) fn new(name: &'static str, writer: impl BatchWriter<T>) -> Self {
         let queue = Queue {
             records: Vec::new(),
             flushes: Vec::new(),
@@ -61,7 +61,7 @@ impl<T: Send + 'static> Worker<T> {
     }
 
     /// Queues a record, whose size must be reserved in its budget.
-    pub(super) fn push(&self, record: T) {
+    pub(crate) fn push(&self, record: T) {
         let mut queue = self.shared.lock();
         if let Some(writer) = queue.writer.take() {
             let shared = Arc::clone(&self.shared);
@@ -78,7 +78,7 @@ impl<T: Send + 'static> Worker<T> {
     }
 
     /// Waits until all queued records are written, at most for `limit`.
-    pub(super) async fn flush(&self, limit: Duration) {
+    pub(crate) async fn flush(&self, limit: Duration) {
         let (done, flushed) = oneshot::channel();
         {
             let mut queue = self.shared.lock();
@@ -135,14 +135,14 @@ impl<T: 'static> Shared<T> {
 }
 
 /// Bounds the queued bytes and counts dropped records.
-pub(super) struct Budget {
+pub(crate) struct Budget {
     limit: usize,
     used: AtomicUsize,
     lost: AtomicU64,
 }
 
 impl Budget {
-    pub(super) fn new(limit: usize) -> Self {
+    pub(crate) fn new(limit: usize) -> Self {
         Self {
             limit,
             used: AtomicUsize::new(0),
@@ -151,7 +151,7 @@ impl Budget {
     }
 
     /// Reserves bytes. An oversized record is admitted if nothing else is queued.
-    pub(super) fn take(&self, bytes: usize) -> bool {
+    pub(crate) fn take(&self, bytes: usize) -> bool {
         let took = self
             .used
             .try_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
@@ -162,22 +162,22 @@ impl Budget {
     }
 
     /// Reserves bytes beyond the limit.
-    pub(super) fn overdraw(&self, bytes: usize) {
+    pub(crate) fn overdraw(&self, bytes: usize) {
         self.used.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Releases bytes.
-    pub(super) fn release(&self, bytes: usize) {
+    pub(crate) fn release(&self, bytes: usize) {
         self.used.fetch_sub(bytes, Ordering::Relaxed);
     }
 
     /// Counts dropped records.
-    pub(super) fn count_lost(&self, count: u64) {
+    pub(crate) fn count_lost(&self, count: u64) {
         self.lost.fetch_add(count, Ordering::Relaxed);
     }
 
     /// Returns the number of dropped records since the last call.
-    pub(super) fn take_lost(&self) -> u64 {
+    pub(crate) fn take_lost(&self) -> u64 {
         self.lost.swap(0, Ordering::Relaxed)
     }
 }

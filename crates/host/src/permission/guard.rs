@@ -12,6 +12,7 @@ use trunkline_wire::mcp::ServerIdentity;
 
 use super::policy::{PolicyTool, Restriction};
 use super::{AskReason, AskedTool, PermissionAnswer, PermissionQuestion, Permit, Rules, Verdict};
+use crate::audit::CallDecision;
 use crate::call::{CallError, Cause};
 use crate::catalog::PoolTool;
 use crate::host::Host;
@@ -29,6 +30,8 @@ pub(crate) struct Guard {
     parent: Option<Arc<Guard>>,
     /// The tools that are permitted permanently, by their names in the pool.
     cleared: RwLock<HashMap<String, ClearedTool>>,
+    /// The last decision about each tool that was called, for the audit log.
+    decisions: RwLock<HashMap<String, Arc<CallDecision>>>,
 }
 
 /// A tool that is permitted as long as it stays the same.
@@ -71,6 +74,7 @@ impl Guard {
             pins,
             parent: None,
             cleared: RwLock::default(),
+            decisions: RwLock::default(),
         }
     }
 
@@ -135,7 +139,7 @@ impl Guard {
     pub(crate) async fn check(&self, check: &CallCheck<'_>) -> Result<Vec<String>, CallError> {
         loop {
             let rules = self.rules.load_full();
-            let (warnings, permanent) = self.decide(check, &rules).await?;
+            let (warnings, permanent, decision) = self.decide(check, &rules).await?;
             let mut cleared = self.cleared.write().unwrap_or_else(PoisonError::into_inner);
             // The rules may have changed while the user was asked.
             if !Arc::ptr_eq(&rules, &self.rules.load()) {
@@ -154,6 +158,12 @@ impl Guard {
                 cleared.remove(&name);
             }
             drop(cleared);
+            let mut decisions = self
+                .decisions
+                .write()
+                .unwrap_or_else(PoisonError::into_inner);
+            decisions.insert(check.tool.name.clone(), Arc::new(decision));
+            drop(decisions);
             return match self.denied(check.tool) {
                 Some(denied) => Err(denied),
                 None => Ok(warnings),
@@ -161,12 +171,22 @@ impl Guard {
         }
     }
 
-    /// Decides by these rules; returns warnings, and whether the permission is permanent.
+    /// Returns what permitted the calls of a tool.
+    pub(crate) fn decision(&self, tool: &PoolTool) -> Arc<CallDecision> {
+        let decisions = self
+            .decisions
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        decisions.get(&tool.name).cloned().unwrap_or_default()
+    }
+
+    /// Decides by these rules; returns warnings, whether the permission is permanent, and what gave
+    /// it.
     async fn decide(
         &self,
         check: &CallCheck<'_>,
         rules: &Rules,
-    ) -> Result<(Vec<String>, bool), CallError> {
+    ) -> Result<(Vec<String>, bool, CallDecision), CallError> {
         let tool = check.tool;
         if let Some(denied) = self.denied(tool) {
             return Err(denied);
@@ -177,7 +197,12 @@ impl Guard {
             .await
             .map_err(|reason| CallError::pins_unreadable(tool, reason))?;
         let mut warnings = Vec::new();
-        let asked = match rules.about(tool, check.known) {
+        let verdict = rules.about(tool, check.known);
+        let mut decision = match verdict {
+            Verdict::Allow(rule) => CallDecision::new("allowed", rule),
+            _ => CallDecision::because("approved", "earlier"),
+        };
+        let asked = match verdict {
             // Permanent until the tool changes, which its pin tells.
             Verdict::Ask(_) | Verdict::Destructive(_) if self.was_cleared(check) => None,
             Verdict::Ask(None) => Some(AskReason::NoRule),
@@ -202,13 +227,14 @@ impl Guard {
         };
         let mut permanent = true;
         for reason in reasons.into_iter().flatten() {
+            decision = approved_because(&reason);
             permanent &= self.ask(check, reason).await?;
         }
         self.pins
             .pin(check.pinned_as, tool, check.instructions())
             .await
             .unwrap_or_else(|reason| warnings.push(reason));
-        Ok((warnings, permanent))
+        Ok((warnings, permanent, decision))
     }
 
     /// Checks a call of the tool that starts a sign-in (AUTH-8). It needs permission only if a rule
@@ -393,5 +419,17 @@ impl Guard {
 
     pub(crate) fn pins(&self) -> &Pins {
         &self.pins
+    }
+}
+
+/// The decision of somebody who was asked for this reason.
+fn approved_because(reason: &AskReason) -> CallDecision {
+    let because = |reason: &str| CallDecision::because("approved", reason);
+    match reason {
+        AskReason::NoRule => because("no rule"),
+        AskReason::Rule(rule) | AskReason::Destructive(rule) => because(rule),
+        AskReason::Hook(reason) => because(&format!("hook: {reason}")),
+        AskReason::Policy { rule, .. } => CallDecision::new("approved", Some(rule)),
+        AskReason::Changed(change) => because(&change.to_string()),
     }
 }

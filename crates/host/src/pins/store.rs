@@ -1,7 +1,7 @@
 //! One server's pins in a file shared by processes.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::definition::Definition;
-use crate::disk::{Durability, create_private_dir, hex, write_atomic};
+use crate::disk::{Durability, create_private_dir, hex, no_follow, private_options, write_atomic};
 
 /// Maximum file size.
 const MAX_BYTES: u64 = 64 * 1024 * 1024;
@@ -145,11 +145,10 @@ fn is_not_found(error: &io::Error) -> bool {
 
 /// Locks a file until dropped or the process ends.
 fn lock(path: &Path) -> io::Result<File> {
-    let file = OpenOptions::new()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(path)?;
+    let mut options = private_options();
+    options.create(true).truncate(false).write(true);
+    no_follow(&mut options);
+    let file = options.open(path)?;
     let until = Instant::now() + LOCK_TIMEOUT;
     loop {
         match file.try_lock() {

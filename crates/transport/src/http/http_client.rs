@@ -159,7 +159,10 @@ impl HttpClient {
     /// The token to send.
     async fn token(&self) -> Result<Option<Token>, DeliveryError> {
         match &self.credentials {
-            Some(credentials) => credentials.token().await.map_err(no_credentials),
+            Some(credentials) => match credentials.token_at_hand() {
+                Some(token) => Ok(Some(token)),
+                None => credentials.token().await.map_err(no_credentials),
+            },
             None => Ok(None),
         }
     }

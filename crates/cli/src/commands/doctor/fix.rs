@@ -12,6 +12,7 @@ use trunkline_config::{EntryEdit, Scope};
 use super::diagnosis::Repair;
 use super::entry_of;
 use super::report::{ServerReport, Verdict};
+use crate::audit;
 use crate::output::{self, Lines, inline, name};
 use crate::session::Configured;
 
@@ -92,7 +93,9 @@ impl Fix {
         let edits = edits(repair, &entry)?;
         let policy = &configured.set.policy;
         let changed = editor.edit_entry(self.scope, &self.server, &seen, &edits, policy);
-        changed.map(drop).map_err(|error| error.to_string())
+        let changed = changed.map_err(|error| error.to_string())?;
+        audit::record_change(&changed.write, &json!({"edited": self.server}));
+        Ok(())
     }
 
     /// Returns what the repair changes.

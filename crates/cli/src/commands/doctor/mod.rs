@@ -13,6 +13,7 @@ mod fix;
 mod folders;
 pub(crate) mod known;
 mod network;
+mod package;
 mod probe;
 mod program;
 mod progress;

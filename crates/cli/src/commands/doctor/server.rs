@@ -13,7 +13,7 @@ use trunkline_config::{Diagnostic, EntryStatus, Server};
 use super::diagnosis::Diagnosis;
 use super::progress::Progress;
 use super::report::{ServerReport, Step, StepName, StepStatus, Verdict, exit_of};
-use super::{network, program};
+use super::{network, package, program};
 use crate::exit::Exit;
 
 /// How long a connection is waited for after an earlier step has failed.
@@ -136,6 +136,7 @@ impl Check {
         };
         let reaching = async {
             let mut steps: Vec<Step> = program::check(&self.server).into_iter().collect();
+            steps.extend(package::check(&self.server));
             steps.extend(network::check(&self.server, &self.dialer).await);
             if !steps.iter().any(|step| step.status == StepStatus::Failed) {
                 self.progress.show(name, StepName::Handshake);

@@ -37,6 +37,18 @@ impl HostPolicy {
 }
 
 impl Host {
+    /// Reads the policy and the audit settings now, if the configuration has not been read yet: no
+    /// call may precede them.
+    pub(crate) fn ensure_policy(&self) {
+        let policy = self.call_policy();
+        if !policy.is_known.load(Ordering::Acquire)
+            && let Some(set) = self.known_configuration()
+        {
+            self.audit().set(set.audit.as_ref());
+            policy.set(&set);
+        }
+    }
+
     /// Checks a call against the policy, and counts it unless it has been counted. Returns the
     /// restriction that requires approval.
     pub(crate) fn check_policy(
@@ -46,11 +58,6 @@ impl Host {
         counted: &mut bool,
     ) -> Result<Option<Restriction>, CallError> {
         let policy = self.call_policy();
-        if !policy.is_known.load(Ordering::Acquire)
-            && let Some(set) = self.known_configuration()
-        {
-            policy.set(&set);
-        }
         // Nothing else without a policy: this is on the way of every call.
         let Some(compiled) = &*policy.compiled.load() else {
             return Ok(None);

@@ -83,7 +83,8 @@ impl Host {
     /// tool's own schema are not consulted, and the call does not count towards a limit.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), trunkline::CallError> {
+    /// # use trunkline::CallError;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), CallError> {
     /// use trunkline::permission::{Decision, Rules};
     /// use trunkline::{Builtin, Host};
     ///
