@@ -122,9 +122,6 @@ impl ClientSession {
             if self.searches() && !tool.always_load {
                 continue;
             }
-            if !self.profile_allows(tool) {
-                continue;
-            }
             let name = match self.view() {
                 View::All => tool.name.as_str(),
                 View::Server(_) => &tool.tool.name,
@@ -151,7 +148,7 @@ impl ClientSession {
             } else {
                 uri.to_owned()
             };
-            items.push(&self.with_origin(&item.resource.raw, "uri", &uri, &item.server));
+            items.push(&with_origin(&item.resource.raw, "uri", &uri, &item.server));
         }
         items.finish()
     }
@@ -162,7 +159,12 @@ impl ClientSession {
             if self.shows_server(&item.server) {
                 let template = &item.template;
                 let uri = &template.uri_template;
-                items.push(&self.with_origin(&template.raw, "uriTemplate", uri, &item.server));
+                items.push(&with_origin(
+                    &template.raw,
+                    "uriTemplate",
+                    uri,
+                    &item.server,
+                ));
             }
         }
         items.finish()
@@ -176,34 +178,39 @@ impl ClientSession {
                     View::All => &*command.name,
                     View::Server(_) => &*command.prompt.name,
                 };
-                items.push(&self.with_origin(&command.prompt.raw, "name", name, &command.server));
+                items.push(&with_origin(
+                    &command.prompt.raw,
+                    "name",
+                    name,
+                    &command.server,
+                ));
             }
         }
         items.finish()
     }
+}
 
-    /// An item with another name, and its server in `_meta`.
-    fn with_origin(&self, raw: &Json, member: &str, name: &str, server: &str) -> Json {
-        let mut item = ObjectWriter::with_capacity(raw.as_str().len() + 96);
-        item.string(member, name);
-        let mut meta = None;
-        raw.members(|key, value| match key {
-            _ if key == member => {}
-            "_meta" => meta = Some(value),
-            _ => _ = item.raw(key, &value),
-        });
-        item.object("_meta", |members| {
-            if let Some(meta) = &meta {
-                meta.members(|key, value| {
-                    if key != ORIGIN {
-                        members.raw(key, &value);
-                    }
-                });
-            }
-            members.string(ORIGIN, server);
-        });
-        item.finish()
-    }
+/// An item with another name, and its server in `_meta`.
+fn with_origin(raw: &Json, member: &str, name: &str, server: &str) -> Json {
+    let mut item = ObjectWriter::with_capacity(raw.as_str().len() + 96);
+    item.string(member, name);
+    let mut meta = None;
+    raw.members(|key, value| match key {
+        _ if key == member => {}
+        "_meta" => meta = Some(value),
+        _ => _ = item.raw(key, &value),
+    });
+    item.object("_meta", |members| {
+        if let Some(meta) = &meta {
+            meta.members(|key, value| {
+                if key != ORIGIN {
+                    members.raw(key, &value);
+                }
+            });
+        }
+        members.string(ORIGIN, server);
+    });
+    item.finish()
 }
 
 /// The capabilities of a gateway: all of them, since servers come and go.

@@ -97,6 +97,7 @@ impl ClientSession {
     pub(crate) async fn subscribe(&self, params: &Json) -> Result<Json, RpcError> {
         let uri: Option<String> = params.field("uri");
         let uri = uri.ok_or_else(|| invalid_params("resources/subscribe needs a uri"))?;
+        self.settle().await;
         let address = route::resource(self.host(), self.view(), &uri)?;
         if self.subscriptions.lock().resources.contains_key(&uri) {
             return Ok(Json::empty_object());
@@ -157,6 +158,7 @@ impl ClientSession {
             number: None,
             resources: HashMap::new(),
         };
+        self.settle().await;
         for uri in wanted {
             let Ok(address) = route::resource(self.host(), self.view(), &uri) else {
                 continue;
@@ -198,12 +200,12 @@ impl ClientSession {
 
     /// Tells the client of changes that it wants to hear of.
     pub(crate) fn changed(&self, changes: &Changes) {
-        let changed = self.changed_lists(changes);
+        let lists = self.changed_lists(changes);
         let is_legacy = self.is_legacy();
         let link = self.link();
         let inner = self.subscriptions.lock();
         for (at, (_, _, notification)) in LISTS.into_iter().enumerate() {
-            if !changed[at] {
+            if !lists[at] {
                 continue;
             }
             if let (true, Some(link)) = (is_legacy, &link) {
@@ -328,6 +330,7 @@ pub(crate) async fn forward_changes(
             return;
         };
         for session in gateway.clients.sessions() {
+            session.start_private_servers();
             session.changed(&changes);
         }
     }

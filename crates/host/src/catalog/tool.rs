@@ -116,12 +116,11 @@ impl PoolTool {
         let mut has_schema = false;
         definition.string("name", name);
         raw.members(|key, value| match key {
-            "name" | "execution" => {}
             "inputSchema" if !has_schema => {
                 has_schema = true;
                 definition.raw(key, &self.shown_schema);
             }
-            "inputSchema" => {}
+            "name" | "execution" | "inputSchema" => {}
             _ => {
                 let mut removed = Removed::default();
                 definition.raw(key, &strip_hidden_json(&value, &mut removed));
