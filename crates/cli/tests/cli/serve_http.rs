@@ -35,7 +35,7 @@ impl Server<'_> {
 }
 
 /// Calls a tool through the gateway, as the entry says.
-fn call(entry: Value, tool: &str, env: &[(&str, &str)]) -> Run {
+fn call(entry: &Value, tool: &str, env: &[(&str, &str)]) -> Run {
     let lab = Lab::with_entries(|_| json!({ "gw": entry }));
     let mut command = lab.command(&["call", "gw", tool, r#"{"a":1}"#]);
     command.envs(env.iter().copied());
@@ -51,15 +51,15 @@ fn clients_of_all_kinds_call_through_the_gateway() {
     let url = &server.url;
     let legacy = [("MCP_PROTOCOL_NEGOTIATION", "legacy")];
     let http = json!({"type": "http", "url": url});
-    call(http.clone(), "mcp__s__echo", &[]).is(0, ECHOED, "");
-    call(http, "mcp__s__echo", &legacy).is(0, ECHOED, "");
+    call(&http, "mcp__s__echo", &[]).is(0, ECHOED, "");
+    call(&http, "mcp__s__echo", &legacy).is(0, ECHOED, "");
     let one = json!({"type": "http", "url": format!("{url}/s")});
-    call(one.clone(), "echo", &[]).is(0, ECHOED, "");
-    call(one, "echo", &legacy).is(0, ECHOED, "");
+    call(&one, "echo", &[]).is(0, ECHOED, "");
+    call(&one, "echo", &legacy).is(0, ECHOED, "");
     let sse = json!({"type": "sse", "url": url.replace("/mcp", "/sse")});
-    call(sse, "mcp__s__echo", &[]).is(0, ECHOED, "");
+    call(&sse, "mcp__s__echo", &[]).is(0, ECHOED, "");
     let unnamed = json!({"url": url});
-    call(unnamed, "mcp__s__echo", &[]).is(0, ECHOED, "");
+    call(&unnamed, "mcp__s__echo", &[]).is(0, ECHOED, "");
     let end = server.end();
     assert_eq!(end.code, Some(130), "{end:#?}");
 }
@@ -89,11 +89,11 @@ fn a_token_is_created_shown_once_used_listed_and_revoked() {
         let headers = json!({"Authorization": format!("Bearer {token}")});
         json!({"type": "http", "url": server.url, "headers": headers})
     };
-    call(entry(token), "mcp__s__echo", &[]).is(0, ECHOED, "");
+    call(&entry(token), "mcp__s__echo", &[]).is(0, ECHOED, "");
     let none = json!({"type": "http", "url": server.url});
-    assert_eq!(call(none, "mcp__s__echo", &[]).code, Some(4));
+    assert_eq!(call(&none, "mcp__s__echo", &[]).code, Some(4));
     assert_ne!(
-        call(entry("trunkline_wrong"), "mcp__s__echo", &[]).code,
+        call(&entry("trunkline_wrong"), "mcp__s__echo", &[]).code,
         Some(0)
     );
 
@@ -116,9 +116,9 @@ fn a_token_is_created_shown_once_used_listed_and_revoked() {
     let (code, _) = admin(&["serve", "token", "revoke", "laptop"]);
     assert_eq!(code, Some(2), "there is no valid one left");
     wait_for(SOON, "the revocation", || {
-        (call(entry(token), "mcp__s__echo", &[]).code != Some(0)).then_some(())
+        (call(&entry(token), "mcp__s__echo", &[]).code != Some(0)).then_some(())
     });
-    call(entry(&other), "mcp__s__echo", &[]).is(0, ECHOED, "");
+    call(&entry(&other), "mcp__s__echo", &[]).is(0, ECHOED, "");
     let (_, text) = admin(&["serve", "token", "list"]);
     assert!(
         text.contains("laptop") && text.contains("revoked"),
@@ -137,9 +137,9 @@ fn tls_serves_the_given_certificate() {
     let server = serve(&lab, &["--tls-cert", files[0], "--tls-key", files[1]]);
     assert!(server.url.starts_with("https://"), "{}", server.url);
     let trusted = json!({"type": "http", "url": server.url, "tls": {"ca": authority}});
-    call(trusted, "mcp__s__echo", &[]).is(0, ECHOED, "");
+    call(&trusted, "mcp__s__echo", &[]).is(0, ECHOED, "");
     let untrusted = json!({"type": "http", "url": server.url});
-    assert_eq!(call(untrusted, "mcp__s__echo", &[]).code, Some(3));
+    assert_eq!(call(&untrusted, "mcp__s__echo", &[]).code, Some(3));
     assert_eq!(server.end().code, Some(130));
     let swapped = [
         "serve",

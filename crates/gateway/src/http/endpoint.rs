@@ -281,8 +281,8 @@ impl Endpoint {
         }
     }
 
-    /// Counts a request of a client, until the permit is dropped.
-    pub(super) fn admit(&self, identity: &Identity) -> Result<OwnedSemaphorePermit, Response> {
+    /// Counts a request of a client, until the permit is dropped; `None` if there are too many.
+    pub(super) fn admit(&self, identity: &Identity) -> Option<OwnedSemaphorePermit> {
         let limit = self.options.limits.requests_per_client;
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         if clients.len() >= MAX_CLIENTS && !clients.contains_key(&identity.key) {
@@ -293,13 +293,17 @@ impl Endpoint {
             .or_insert_with(|| Arc::new(Semaphore::new(limit)));
         let admitted = Arc::clone(permits).try_acquire_owned();
         drop(clients);
-        admitted.map_err(|_| {
-            self.metrics.hit(Limit::Concurrency);
-            let status = StatusCode::TOO_MANY_REQUESTS;
-            let reason = "too many requests at once";
-            respond::refuse_for(status, Duration::from_secs(1), reason)
-        })
+        admitted
+            .inspect_err(|_| self.metrics.hit(Limit::Concurrency))
+            .ok()
     }
+}
+
+/// The response for a client with too many requests.
+pub(super) fn overloaded() -> Response {
+    let status = StatusCode::TOO_MANY_REQUESTS;
+    let reason = "too many requests at once";
+    respond::refuse_for(status, Duration::from_secs(1), reason)
 }
 
 pub(super) fn not_allowed(allowed: &'static str) -> Response {

@@ -93,7 +93,7 @@ impl Metrics {
     }
 
     /// Counts a call of a tool.
-    pub(super) fn called(&self, server: &str, tool: &str, outcome: CallOutcome, took: Duration) {
+    pub(super) fn called(&self, server: &str, tool: &str, outcome: CallOutcome, time: Duration) {
         let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
         let mut key = (server.to_owned(), tool.to_owned());
         if !calls.contains_key(&key) && calls.len() >= MAX_TOOLS {
@@ -101,9 +101,9 @@ impl Metrics {
         }
         let series = calls.entry(key).or_default();
         series.outcomes[outcome as usize] += 1;
-        let took = took.as_secs_f64();
-        series.seconds += took;
-        if let Some(at) = BUCKETS.iter().position(|bound| took <= *bound) {
+        let seconds = time.as_secs_f64();
+        series.seconds += seconds;
+        if let Some(at) = BUCKETS.iter().position(|bound| seconds <= *bound) {
             series.buckets[at] += 1;
         }
     }

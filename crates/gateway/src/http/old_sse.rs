@@ -9,7 +9,7 @@ use trunkline_wire::RpcError;
 use trunkline_wire::envelope::{Frame, Message};
 use trunkline_wire::transport::Outgoing;
 
-use super::endpoint::{Endpoint, Request as HttpRequest};
+use super::endpoint::{Endpoint, Request as HttpRequest, overloaded};
 use super::identity::Identity;
 use super::link::encode;
 use super::post::malformed;
@@ -83,9 +83,8 @@ impl Endpoint {
         request: Request,
     ) -> Response {
         let id = request.id.clone();
-        let permit = match self.admit(identity) {
-            Ok(permit) => permit,
-            Err(refusal) => return refusal,
+        let Some(permit) = self.admit(identity) else {
+            return overloaded();
         };
         let held = (permit, self.in_flight.enter());
         // The standing stream does not end with an answer, so nothing is counted.

@@ -122,7 +122,7 @@ impl HttpLimits {
             body_bytes: 16 * 1024 * 1024,
             total_body_bytes: 256 * 1024 * 1024,
             body_timeout: Duration::from_secs(30),
-            write_timeout: Duration::from_secs(60),
+            write_timeout: Duration::from_mins(1),
             requests_per_client: 1024,
             rate: (!address.ip().is_loopback()).then_some(elsewhere),
             sessions_per_client: 1024,

@@ -13,7 +13,7 @@ use trunkline_wire::{Json, RpcError};
 use super::accept::{Accepts, is_json};
 use super::body;
 use super::calls::CallTimer;
-use super::endpoint::{Endpoint, Request as HttpRequest};
+use super::endpoint::{Endpoint, Request as HttpRequest, overloaded};
 use super::identity::Identity;
 use super::link::{StreamLink, encode};
 use super::metrics::Limit;
@@ -177,9 +177,8 @@ impl Post<'_> {
             Ok(client) => client,
             Err(error) => return endpoint.no_session(Some(&request.id), error),
         };
-        let permit = match endpoint.admit(self.identity) {
-            Ok(permit) => permit,
-            Err(refusal) => return refusal,
+        let Some(permit) = endpoint.admit(self.identity) else {
+            return overloaded();
         };
         let in_flight = (&*request.method != LISTEN).then(|| endpoint.in_flight.enter());
         request.params = adopt_headers(request.params, self.headers);
@@ -250,20 +249,15 @@ impl Post<'_> {
         let id = request.id.clone();
         let stream = session.open_stream();
         let pending = Arc::new(AtomicUsize::new(1));
-        let started = match endpoint.admit(self.identity) {
-            Ok(permit) => {
-                let held = (permit, endpoint.in_flight.enter());
-                session.start(request, &stream, &pending, held)
+        let Some(permit) = endpoint.admit(self.identity) else {
+            session.close_stream(stream.id);
+            if opened.is_some() {
+                endpoint.table.forget(&session);
             }
-            Err(refusal) => {
-                session.close_stream(stream.id);
-                if opened.is_some() {
-                    endpoint.table.forget(&session);
-                }
-                return refusal;
-            }
+            return overloaded();
         };
-        if let Err(error) = started {
+        let held = (permit, endpoint.in_flight.enter());
+        if let Err(error) = session.start(request, &stream, &pending, held) {
             session.close_stream(stream.id);
             return respond::error(StatusCode::BAD_REQUEST, Some(&id), &error);
         }
@@ -380,11 +374,11 @@ impl Post<'_> {
         for request in requests {
             let id = request.id.clone();
             let started = match self.endpoint.admit(self.identity) {
-                Ok(permit) => {
+                Some(permit) => {
                     let held = (permit, self.endpoint.in_flight.enter());
                     session.start(request, &stream, &pending, held)
                 }
-                Err(_) => Err(RpcError::new(HTTP, "too many requests at once")),
+                None => Err(RpcError::new(HTTP, "too many requests at once")),
             };
             if let Err(error) = started {
                 let outcome = Err(error);

@@ -85,7 +85,7 @@ pub(super) struct EventBody {
     stream: Option<(Arc<EventStream>, u64)>,
     log: Option<Log>,
     /// Dropped with the body, when the client has left or the stream has ended.
-    _guard: Option<Box<dyn Send>>,
+    guard: Option<Box<dyn Send>>,
 }
 
 impl EventBody {
@@ -96,7 +96,7 @@ impl EventBody {
             ready: VecDeque::new(),
             stream: Some((stream, reader)),
             log: None,
-            _guard: None,
+            guard: None,
         }
     }
 
@@ -106,7 +106,7 @@ impl EventBody {
             ready: encode(None, message),
             stream: None,
             log: None,
-            _guard: None,
+            guard: None,
         }
     }
 
@@ -125,7 +125,7 @@ impl EventBody {
             ready: encoded.collect(),
             stream,
             log: None,
-            _guard: None,
+            guard: None,
         }
     }
 
@@ -143,7 +143,7 @@ impl EventBody {
 
     /// Drops `guard` with the body.
     pub(super) fn guarded(mut self, guard: impl Send + 'static) -> Self {
-        self._guard = Some(Box::new(guard));
+        self.guard = Some(Box::new(guard));
         self
     }
 

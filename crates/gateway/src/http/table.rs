@@ -170,15 +170,15 @@ impl SessionTable {
     ) -> Result<Option<Arc<HttpSession>>, SessionError> {
         let key = Digest::of(id);
         let find = || lock(&self.legacy).get(&key).cloned();
-        let owned = |session: &Arc<HttpSession>| {
+        let is_ours = |session: &Arc<HttpSession>| {
             session.owner == identity.key && session.view == *view && !session.is_closed()
         };
         if let Some(session) = find() {
-            return Ok(Some(session).filter(owned));
+            return Ok(Some(session).filter(is_ours));
         }
         let _restoring = self.restoring.lock().await;
         if let Some(session) = find() {
-            return Ok(Some(session).filter(owned));
+            return Ok(Some(session).filter(is_ours));
         }
         let Some(record) = self.stores.sessions.get(key).await? else {
             return Ok(None);

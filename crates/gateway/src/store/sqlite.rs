@@ -1,4 +1,4 @@
-//! All stores in one SQLite file.
+//! All stores in one `SQLite` file.
 //!
 //! The methods run on the blocking pool, one at a time. The file has the permissions of its owner
 //! alone, and a write-ahead log, so that `trunkline serve token` and a running gateway can share
@@ -17,7 +17,7 @@ use super::{
     SessionStore, StoreError, StoreFuture, TokenRecord, TokenStore,
 };
 
-/// The version of the schema, in SQLite's `user_version`.
+/// The version of the schema, in the pragma `user_version`.
 const SCHEMA_VERSION: i64 = 1;
 
 /// The longest wait for another process that writes.
@@ -101,10 +101,10 @@ impl Sqlite {
     }
 
     /// Runs `work` in a transaction on the blocking pool.
-    fn run<'a, T: Send + 'static>(
-        &'a self,
+    fn run<T: Send + 'static>(
+        &self,
         work: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
-    ) -> StoreFuture<'a, T> {
+    ) -> StoreFuture<'_, T> {
         let connection = Arc::clone(&self.connection);
         Box::pin(async move {
             let work = move || {
@@ -136,7 +136,7 @@ impl From<rusqlite::Error> for OpenError {
     }
 }
 
-/// Creates the file with permissions for its owner alone; SQLite gives its other files the same.
+/// Creates the file with permissions for its owner alone; `SQLite` gives its other files the same.
 fn create_private(path: &Path) -> std::io::Result<()> {
     let mut options = std::fs::OpenOptions::new();
     options.append(true).create(true);
@@ -145,7 +145,7 @@ fn create_private(path: &Path) -> std::io::Result<()> {
     options.open(path).map(drop)
 }
 
-/// SQLite has signed integers only; times and counters stay far below the limit.
+/// `SQLite` has signed integers only; times and counters stay far below the limit.
 fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }

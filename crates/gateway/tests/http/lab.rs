@@ -109,9 +109,9 @@ impl Lab {
             (gateway, server.unwrap())
         });
         let address = server.local_addr();
-        let (stop, stopped) = oneshot::channel::<()>();
+        let (stop, ended) = oneshot::channel::<()>();
         let served = runtime.spawn(server.run(async {
-            let _ = stopped.await;
+            let _ = ended.await;
         }));
         Self {
             address,

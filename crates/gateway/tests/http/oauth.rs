@@ -108,8 +108,8 @@ fn access_tokens_of_the_issuer_are_accepted_and_others_are_challenged() {
         "{}",
         foreign.text()
     );
-    let forged = send(&sign(&forger, &claims(RESOURCE, "mcp:use")));
-    assert_eq!(forged.status, 401);
+    let stolen = send(&sign(&forger, &claims(RESOURCE, "mcp:use")));
+    assert_eq!(stolen.status, 401);
     let narrow = send(&sign(&key, &claims(RESOURCE, "openid")));
     assert_eq!(narrow.status, 403);
     let challenge = narrow.header("www-authenticate").unwrap();

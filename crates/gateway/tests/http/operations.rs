@@ -61,11 +61,11 @@ fn a_shutdown_lets_calls_end_and_closes_what_is_idle() {
         idle.reply().status == 503
     });
     lab.gate.release(1);
-    let mut last = String::new();
+    let mut answer = String::new();
     while let Some((_, event)) = calling.event(&mut pending) {
-        last = event;
+        answer = event;
     }
-    assert!(last.contains("done"), "{last}");
+    assert!(answer.contains("done"), "{answer}");
     assert_eq!(listening.event(&mut Vec::new()), None);
     assert_eq!(idle.rest(), b"");
     lab.stopped();

@@ -69,7 +69,7 @@ impl Connection {
 
     /// Reads more. Returns false at the end.
     fn fill(&mut self) -> bool {
-        let mut chunk = [0; 64 * 1024];
+        let mut chunk = [0; 16 * 1024];
         match self.stream.read(&mut chunk) {
             Ok(0) => false,
             Ok(count) => {

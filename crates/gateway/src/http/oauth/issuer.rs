@@ -50,8 +50,8 @@ impl Fetch for Network {
         Box::pin(async move {
             let accept = [("accept", "application/json")];
             let fetcher = Fetcher::new(&self.0, url, &accept, None).map_err(|e| e.to_string())?;
-            let fetched = tokio::time::timeout(TIMEOUT, fetcher.get(url, MAX_BODY)).await;
-            let response = fetched
+            let outcome = tokio::time::timeout(TIMEOUT, fetcher.get(url, MAX_BODY)).await;
+            let response = outcome
                 .map_err(|_| format!("{} did not respond in time", shown(url)))?
                 .map_err(|error| format!("{}: {error}", shown(url)))?;
             match response.status {

@@ -4,6 +4,8 @@
 mod issuer;
 mod jwt;
 
+use std::fmt::Write as _;
+
 use http::HeaderValue;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -96,10 +98,10 @@ impl Resource {
         url.set_path(&format!("{METADATA_PATH}{path}"));
         let mut text = format!("Bearer resource_metadata=\"{url}\"");
         if !self.options.scopes.is_empty() {
-            text.push_str(&format!(", scope=\"{}\"", self.options.scopes.join(" ")));
+            let _ = write!(text, ", scope=\"{}\"", self.options.scopes.join(" "));
         }
         if let Some(error) = error {
-            text.push_str(&format!(", error=\"{error}\""));
+            let _ = write!(text, ", error=\"{error}\"");
         }
         HeaderValue::try_from(text).ok()
     }
