@@ -10,13 +10,14 @@ use anyhow::{Context, Result};
 use crate::{sh, tools};
 
 /// The targets: one file each in `fuzz/fuzz_targets`, with seeds in `fuzz/seeds`.
-const TARGETS: [&str; 16] = [
+const TARGETS: [&str; 17] = [
     "config",
     "control",
     "document",
     "envelope",
     "events",
     "expand",
+    "gateway",
     "gzip",
     "http1",
     "import",

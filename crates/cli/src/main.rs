@@ -224,6 +224,7 @@ async fn run(args: Args) -> Exit {
         }
         Command::Accounts => commands::accounts::run(json),
         Command::Xaa { command } => commands::xaa::run(&command, json).await,
+        Command::Policy(policy) => commands::policy::run(config, policy, json).await,
         Command::Import(import) => commands::import::run(&config, &import, json),
         Command::Clean {
             config: more,
@@ -285,6 +286,7 @@ async fn run(args: Args) -> Exit {
         }
         Command::Logs(logs) => commands::logs::run(&config, &logs, json).await,
         Command::Sdk { config: more } => commands::sdk::run(config.and(more)).await,
+        Command::Serve(serve) => commands::serve::run(config, serve, json).await,
         Command::Completions(completions) => commands::completions::run(&completions, json),
         Command::CheckCatalogs => background::run(&config).await,
         Command::Man { out } => commands::man::run(out.as_deref(), json),

@@ -5,6 +5,7 @@
 //! other clients. This crate does no network I/O and starts no processes.
 
 mod approval;
+mod call_policy;
 mod command_line;
 mod dedupe;
 mod diagnostic;
@@ -18,6 +19,7 @@ mod expand;
 mod files;
 #[doc(hidden)]
 pub mod fuzzing;
+mod gateway_profile;
 mod glob;
 mod hooks;
 #[cfg(feature = "import")]
@@ -42,6 +44,7 @@ pub use approval::{
     ApprovalChange, ApprovalRecord, ApproveAll, ApprovedEntry, RepositoryFile,
     changes_since_approval,
 };
+pub use call_policy::{ArgumentRule, CallLimit, CallPolicy, EffectRule, PolicyDecision};
 pub use command_line::{split_command, split_words};
 pub use dedupe::signature;
 pub use diagnostic::{Diagnostic, Severity};
@@ -53,6 +56,7 @@ pub use entry::{
 };
 pub use entry_edit::{EntryChange, EntryEdit, EntryText};
 pub use expand::{Environment, KeyringRef};
+pub use gateway_profile::GatewayProfile;
 pub use glob::Glob;
 pub use hooks::{HOOK_TIMEOUT, Hook, HookEvent, HookMatcher};
 #[cfg(feature = "import")]

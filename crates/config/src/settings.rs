@@ -2,6 +2,7 @@
 
 use serde_json::value::RawValue;
 
+use crate::call_policy::{self, CallPolicy};
 use crate::diagnostic::Diagnostic;
 use crate::document::{Document, Members, ParseError};
 use crate::hooks::{self, FileHooks};
@@ -67,6 +68,8 @@ pub(crate) struct Settings {
     pub(crate) managed_rules_only: bool,
     /// `hooks`
     pub(crate) hooks: FileHooks,
+    /// `callPolicy`
+    pub(crate) call_policy: Option<CallPolicy>,
 }
 
 /// The rule for every tool of every server.
@@ -110,6 +113,7 @@ impl Settings {
             permissions: PermissionLists::default(),
             managed_rules_only: false,
             hooks: FileHooks::default(),
+            call_policy: None,
         }
     }
 
@@ -141,6 +145,10 @@ impl Settings {
             settings.managed_only = reader.restrictive_flag("allowManagedMcpServersOnly");
             settings.managed_rules_only =
                 reader.restrictive_flag("allowManagedPermissionRulesOnly");
+            let policies = reader.restrictive(call_policy::KEY);
+            settings.call_policy = CallPolicy::read(document, &policies, reader.diagnostics);
+        } else {
+            reader.ignored(call_policy::KEY);
         }
         settings.permissions = reader.permissions();
         settings.hooks.managed_only =
@@ -261,6 +269,16 @@ impl<'r, 'a> SettingsReader<'r, 'a> {
             }
         }
         members.into_iter().map(|(_, raw)| raw).collect()
+    }
+
+    /// Warns of a key that counts only in the managed settings.
+    fn ignored(&mut self, key: &str) {
+        for (_, raw) in self.members.get_all(key) {
+            let message = format!("\"{key}\" counts only in the managed settings");
+            let offset = self.document.offset(raw);
+            self.diagnostics
+                .push(self.document.warning(offset, message));
+        }
     }
 
     /// The names in a list. An element that is not text is reported and skipped.

@@ -21,6 +21,7 @@ pub(crate) use self::sign_in::XaaCommand;
 pub(crate) use self::support::{CompletionsArgs, DoctorArgs, LogsArgs};
 use self::use_servers::at_least_one;
 pub(crate) use self::use_servers::{CallArgs, PromptArgs, ReadArgs, ToolFormat};
+use crate::commands::policy::PolicyArgs;
 use crate::help::{
     ADD_HELP, AFTER_HELP, CALL_HELP, CLEAN_HELP, COMPLETIONS_HELP, DOCTOR_HELP, EDIT_HELP,
     LOGIN_HELP, LOGS_HELP, PROMPT_HELP, READ_HELP, SDK_HELP, SEARCH_HELP, TOOLS_HELP, XAA_HELP,
@@ -193,6 +194,10 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: XaaCommand,
     },
+    /// Serve all servers as one MCP server
+    Serve(crate::commands::serve::ServeArgs),
+    /// Show the policy for calls, and test what it does to one
+    Policy(PolicyArgs),
     /// Import servers from other MCP clients
     Import(ImportArgs),
     /// Remove logs, caches, pins and approvals of servers that no longer exist

@@ -100,7 +100,7 @@ pub(crate) struct Denial {
 impl Denial {
     pub(crate) fn of(host: &Host, name: &str) -> Option<Self> {
         let error = host.denial(name)?;
-        let rule = error.rule()?;
+        let rule = error.rule().or(error.policy_rule())?;
         Some(Self {
             rule: rule.text.clone(),
             source: rule.source.clone(),

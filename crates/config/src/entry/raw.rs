@@ -50,6 +50,7 @@ pub(crate) struct RawEntry {
     connect_timeout: Option<u64>,
     always_load: Option<bool>,
     lazy: Option<bool>,
+    share: Option<bool>,
     disabled: Option<bool>,
     #[serde(default, deserialize_with = "object")]
     tools: Option<RawTools>,
@@ -116,6 +117,7 @@ impl RawEntry {
     }
 
     /// Checks the entry and expands its variables. The error says what to write instead.
+    #[expect(clippy::too_many_lines, reason = "one or two lines per field")]
     pub(crate) fn check(
         self,
         name: &str,
@@ -143,6 +145,7 @@ impl RawEntry {
             connect_timeout,
             always_load,
             lazy,
+            share,
             disabled,
             tools,
             sandbox,
@@ -217,6 +220,7 @@ impl RawEntry {
             disabled: disabled.unwrap_or(false),
             always_load: always_load.unwrap_or(false),
             lazy,
+            share,
             tools: tools.map(RawTools::filter).unwrap_or_default(),
             sandbox,
             keyring: report.take_keyring(),

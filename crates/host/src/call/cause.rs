@@ -1,6 +1,7 @@
 //! The causes of a [`CallError`](super::CallError), with their messages and hints.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use trunkline_config::{EntryStatus, PermissionRule, env_vars};
 use trunkline_wire::RequestError;
@@ -66,6 +67,13 @@ pub(crate) enum Cause {
         /// The reason given by [`Permit`](crate::permission::Permit); `None` if the host has none.
         reason: Option<String>,
     },
+    #[error("\"{tool}\" may not be called: {reason} ({} of {})", rule.text, rule.source)]
+    PolicyDenied {
+        tool: String,
+        /// The part of the call policy (SEC-7).
+        rule: PermissionRule,
+        reason: String,
+    },
     #[error("\"{tool}\" may not be called: a hook blocks it: {reason}")]
     BlockedByHook { tool: String, reason: String },
     #[error("\"{tool}\" may not be called: {change}")]
@@ -82,6 +90,12 @@ pub(crate) enum Cause {
     },
     #[error("the server \"{server}\" is not connected: {}", not_connected(state))]
     NotConnected { server: String, state: State },
+    #[error(
+        "the server \"{server}\" asks questions, so it serves one client at a time, and it was busy \
+         with another for {} s; the call was not sent",
+        waited.as_secs()
+    )]
+    Busy { server: String, waited: Duration },
     #[error("the server \"{server}\" {lack}")]
     Unsupported {
         server: String,
@@ -144,6 +158,11 @@ impl Cause {
                 state: State::Disabled,
                 ..
             } => Some("enable it, or reconnect it if the program disabled it".to_owned()),
+            Self::Busy { .. } => Some(
+                "try again later, or give each client a process of its own with \"share\": false in \
+                 the server's entry"
+                    .to_owned(),
+            ),
             Self::NotConnected { state, .. } => state.hint().map(str::to_owned),
             Self::NotRunning { server, standing } => match standing {
                 EntryStatus::PendingApproval { .. } => Some(format!(
@@ -158,6 +177,9 @@ impl Cause {
             Self::NotPermitted { reason: None, .. } => {
                 Some("allow it with a rule, or tell the host whom to ask".to_owned())
             }
+            Self::PolicyDenied { .. } => Some(
+                "your organisation sets this policy; `trunkline policy show` prints it".to_owned(),
+            ),
             Self::MissingScopes { .. } => Some("sign in again to grant them".to_owned()),
             Self::HostToolTimeout { limit, .. } => more_time(*limit, Entry::No),
             Self::Request {

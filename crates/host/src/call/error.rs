@@ -12,6 +12,7 @@ use super::Limit;
 use super::cause::{Cause, Operation};
 use crate::catalog::PoolTool;
 use crate::connection::State;
+use crate::permission::policy::Restriction;
 use crate::pins::ToolChange;
 
 /// The error of a call, a resource read, a prompt or a skill.
@@ -61,6 +62,8 @@ pub enum CallErrorKind {
     Disabled,
     /// The server is not connected, or cannot be reached.
     NotConnected,
+    /// The server serves one client at a time, and was busy with another. Nothing was sent.
+    Busy,
     /// The server needs a sign-in, or one with more permissions.
     AuthRequired,
     /// The credentials of the server cannot be determined.
@@ -112,6 +115,7 @@ impl CallError {
             Cause::ToolDenied { .. }
             | Cause::ServerDenied { .. }
             | Cause::NotPermitted { .. }
+            | Cause::PolicyDenied { .. }
             | Cause::BlockedByHook { .. }
             | Cause::Changed { .. }
             | Cause::PinsUnreadable { .. } => Kind::Refused,
@@ -126,6 +130,7 @@ impl CallError {
                 State::Disabled => Kind::Disabled,
                 _ => Kind::NotConnected,
             },
+            Cause::Busy { .. } => Kind::Busy,
             Cause::MissingScopes { .. } => Kind::AuthRequired,
             Cause::Unsupported { .. } => Kind::Unsupported,
             Cause::Unverified { .. } => Kind::Unverified,
@@ -145,6 +150,7 @@ impl CallError {
             | Cause::ServerDenied { server, .. }
             | Cause::NotRunning { server, .. }
             | Cause::NotConnected { server, .. }
+            | Cause::Busy { server, .. }
             | Cause::MissingScopes { server, .. }
             | Cause::Request { server, .. }
             | Cause::Unsupported { server, .. }
@@ -164,6 +170,7 @@ impl CallError {
             | Cause::SchemaMismatch { tool, .. }
             | Cause::ToolDenied { tool, .. }
             | Cause::NotPermitted { tool, .. }
+            | Cause::PolicyDenied { tool, .. }
             | Cause::PinsUnreadable { tool, .. }
             | Cause::ShutDown { tool }
             | Cause::Cancelled { tool, .. }
@@ -196,7 +203,7 @@ impl CallError {
             return false;
         }
         match self.kind() {
-            CallErrorKind::ConnectionLost | CallErrorKind::Timeout => true,
+            CallErrorKind::ConnectionLost | CallErrorKind::Timeout | CallErrorKind::Busy => true,
             CallErrorKind::NotConnected => !matches!(*self.0, Cause::NotRunning { .. }),
             CallErrorKind::HttpStatus => self
                 .delivery()
@@ -273,6 +280,14 @@ impl CallError {
     pub fn rule(&self) -> Option<&PermissionRule> {
         match &*self.0 {
             Cause::ToolDenied { rule, .. } | Cause::ServerDenied { rule, .. } => Some(rule),
+            _ => None,
+        }
+    }
+
+    /// Returns the part of the organisation's call policy that refuses it (SEC-7).
+    pub fn policy_rule(&self) -> Option<&PermissionRule> {
+        match &*self.0 {
+            Cause::PolicyDenied { rule, .. } => Some(rule),
             _ => None,
         }
     }
@@ -407,6 +422,15 @@ impl CallError {
         })
     }
 
+    pub(crate) fn against_policy(tool: &str, restriction: Restriction) -> Self {
+        let Restriction { rule, reason, .. } = restriction;
+        Self::from(Cause::PolicyDenied {
+            tool: tool.to_owned(),
+            rule,
+            reason,
+        })
+    }
+
     pub(crate) fn changed(tool: &str, change: Arc<ToolChange>) -> Self {
         Self::from(Cause::Changed {
             tool: tool.to_owned(),
@@ -418,6 +442,13 @@ impl CallError {
         Self::from(Cause::PinsUnreadable {
             tool: tool.name.clone(),
             reason,
+        })
+    }
+
+    pub(crate) fn busy(server: &str, waited: Duration) -> Self {
+        Self::from(Cause::Busy {
+            server: server.to_owned(),
+            waited,
         })
     }
 
