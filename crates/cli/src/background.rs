@@ -26,7 +26,7 @@ pub(crate) const COMMAND: &str = "check-catalogs";
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// Catalogs younger than this are not checked, and two checks are this far apart.
-const PAUSE: Duration = Duration::from_secs(10 * 60);
+const PAUSE: Duration = Duration::from_mins(10);
 
 /// What a command needs to start a check.
 pub(crate) struct Checker {

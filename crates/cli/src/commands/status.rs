@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 use serde_json::{Value, json};
-use trunkline::server::State;
 use trunkline::{Host, Json};
 
 use super::list::{self, Row};
@@ -75,7 +74,7 @@ async fn summary(host: &Host, nothing: Option<&str>) -> Lines {
     for state in STATES {
         let names: Vec<_> = rows
             .iter()
-            .filter(|row| shown_state(row) == state)
+            .filter(|row| row.shown_state() == state)
             .map(|row| name(row.name()))
             .collect();
         if !names.is_empty() {
@@ -119,15 +118,6 @@ fn state_line(state: &str, names: &[String]) -> Line {
     line.and(Style::Plain, names).hang(24)
 }
 
-/// Returns the state; a lazy server that was never called is not pending.
-fn shown_state(row: &Row) -> &'static str {
-    let state = row.status().map(|status| &status.state);
-    match state {
-        Some(State::Pending { attempt: 0, .. }) => "not started",
-        _ => row.state(),
-    }
-}
-
 /// Counts servers by transport and state: `stdio: 2 connected, 1 failed; http: 1 connected`.
 fn by_transport(rows: &[Row]) -> String {
     let transports = counted(rows).into_iter().filter_map(|(transport, states)| {
@@ -148,7 +138,7 @@ fn counted(rows: &[Row]) -> BTreeMap<&'static str, BTreeMap<&'static str, usize>
     let mut counts: BTreeMap<_, BTreeMap<_, usize>> = BTreeMap::new();
     for row in rows {
         let states = counts.entry(row.transport()).or_default();
-        *states.entry(shown_state(row)).or_default() += 1;
+        *states.entry(row.shown_state()).or_default() += 1;
     }
     counts
 }

@@ -182,7 +182,7 @@ fn a_list_that_the_server_does_not_know_is_a_note_and_no_warning() {
 
 /// Makes everything stored look an hour old.
 fn age(lab: &Lab) {
-    let past = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
+    let past = std::time::SystemTime::now() - std::time::Duration::from_hours(1);
     for path in files_under(&lab.scratch.home()) {
         let mut text = std::fs::read_to_string(&path).unwrap_or_default();
         if path.to_string_lossy().contains("catalogs/") {

@@ -59,7 +59,7 @@ fn plain_rows(rows: &[Row], detail: Detail) -> Vec<String> {
     let names: Vec<_> = rows.iter().map(|row| name(row.name())).collect();
     let widths = names.iter().map(|name| name.width());
     let width = widths.max().unwrap_or(0).min(MAX_NAME_WIDTH);
-    let lengths = rows.iter().map(|row| row.state().len());
+    let lengths = rows.iter().map(|row| row.shown_state().len());
     let state_width = lengths.max().unwrap_or(0);
     rows.iter()
         .zip(names)
@@ -69,7 +69,7 @@ fn plain_rows(rows: &[Row], detail: Detail) -> Vec<String> {
             format!(
                 "{name}{:padding$}  {:<state_width$}  {:<10}  {:<10}{}",
                 "",
-                row.state(),
+                row.shown_state(),
                 row.scope_or_none(),
                 row.transport(),
                 status.unwrap_or_default(),

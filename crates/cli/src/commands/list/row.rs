@@ -233,6 +233,14 @@ impl<'a> Row<'a> {
             .unwrap_or("disabled")
     }
 
+    /// Returns the state in words: a server that nobody has started is not pending.
+    pub(crate) fn shown_state(&self) -> &'static str {
+        match self.status().map(|status| &status.state) {
+            Some(State::Pending { attempt: 0, .. }) => "not started",
+            _ => self.state(),
+        }
+    }
+
     pub(super) fn scope(&self) -> Option<&'static str> {
         let entry = self
             .status
