@@ -224,6 +224,8 @@ async fn run(args: Args) -> Exit {
         Command::Accounts => commands::accounts::run(json),
         Command::Xaa { command } => commands::xaa::run(&command, json).await,
         Command::Import(import) => commands::import::run(&config, &import, json),
+        Command::Install(install) => commands::install::install(&install, json),
+        Command::Uninstall(uninstall) => commands::install::uninstall(&uninstall, json),
         Command::Clean {
             config: more,
             dry_run,

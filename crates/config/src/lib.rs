@@ -22,10 +22,13 @@ mod glob;
 mod hooks;
 #[cfg(feature = "import")]
 pub mod import;
+#[cfg(feature = "import")]
+pub mod install;
 mod layout;
 mod load;
 mod locate;
 mod names;
+mod own_entry;
 mod permissions;
 mod policy;
 pub mod redact;
@@ -59,6 +62,7 @@ pub use import::yaml_value;
 pub use layout::{Layout, Project};
 pub use load::{Loader, is_exclusive};
 pub use names::{CONNECTOR_PREFIX, check_new_name, normalize_name};
+pub use own_entry::is_gateway_command;
 pub use permissions::{PermissionRule, Permissions};
 pub use policy::{Blocked, Policy};
 pub use scopes::{ConnectorEntry, Scope};

@@ -19,6 +19,7 @@ pub(crate) use self::sign_in::XaaCommand;
 pub(crate) use self::support::{CompletionsArgs, DoctorArgs, LogsArgs};
 use self::use_servers::at_least_one;
 pub(crate) use self::use_servers::{CallArgs, PromptArgs, ReadArgs, ToolFormat};
+use crate::commands::install::{INSTALL_HELP, InstallArgs, UninstallArgs};
 use crate::help::{
     ADD_HELP, AFTER_HELP, CALL_HELP, CLEAN_HELP, COMPLETIONS_HELP, DOCTOR_HELP, EDIT_HELP,
     LOGIN_HELP, LOGS_HELP, PROMPT_HELP, READ_HELP, SDK_HELP, SEARCH_HELP, TOOLS_HELP, XAA_HELP,
@@ -180,6 +181,11 @@ pub(crate) enum Command {
     },
     /// Import servers from other MCP clients
     Import(ImportArgs),
+    /// Put the gateway into the configuration of another MCP client
+    #[command(after_help = INSTALL_HELP)]
+    Install(InstallArgs),
+    /// Take the gateway out of the configuration of another MCP client
+    Uninstall(UninstallArgs),
     /// Remove logs, caches, pins and approvals of servers that no longer exist
     #[command(after_help = CLEAN_HELP)]
     Clean {

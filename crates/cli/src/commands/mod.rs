@@ -15,6 +15,7 @@ pub(crate) mod edit;
 pub(crate) mod enable;
 pub(crate) mod get;
 pub(crate) mod import;
+pub(crate) mod install;
 pub(crate) mod list;
 pub(crate) mod login;
 mod login_errors;

@@ -186,7 +186,7 @@ fn report_refusals(set: &ServerSet) {
     for server in &set.servers {
         if matches!(
             server.status,
-            EntryStatus::Shadowed { .. } | EntryStatus::Suppressed { .. }
+            EntryStatus::Shadowed { .. } | EntryStatus::Suppressed { .. } | EntryStatus::OwnGateway
         ) {
             continue;
         }

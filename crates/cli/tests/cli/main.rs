@@ -34,6 +34,7 @@ mod failures;
 mod get;
 mod hostile;
 mod import;
+mod install;
 mod json_errors;
 mod keychain;
 mod lab;

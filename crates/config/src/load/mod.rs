@@ -150,6 +150,7 @@ impl Loader {
                 disabled,
                 all_disabled,
                 enabled,
+                own_program: std::env::current_exe().ok(),
             },
         );
         let mut diagnostics = state.diagnostics;
