@@ -286,6 +286,7 @@ async fn run(args: Args) -> Exit {
         }
         Command::Logs(logs) => commands::logs::run(&config, &logs, json).await,
         Command::Sdk { config: more } => commands::sdk::run(config.and(more)).await,
+        Command::Serve(serve) => commands::serve::run(config, serve).await,
         Command::Completions(completions) => commands::completions::run(&completions, json),
         Command::Man { out } => commands::man::run(out.as_deref(), json),
     }

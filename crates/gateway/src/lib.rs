@@ -1,5 +1,20 @@
 //! The host seen as one MCP server: stdio, HTTP and a socket (SPEC chapter 12, GW).
 //!
-//! The crate is empty so far. It is for the server side of MCP, the isolation of clients from each
-//! other, and the mapping of request ids. Whether a tool may be called is decided in
-//! `trunkline::Host::call`, for every caller alike.
+//! [`Gateway`] is one host with any number of clients. Each client has a [`ClientSession`], which
+//! holds all that belongs to it alone: its era, its open calls, its subscriptions, its log level,
+//! and the questions that servers ask it. Endpoints are thin: they decode messages, hand methods
+//! and payloads to the session, and implement [`ClientLink`] for the way back.
+//!
+//! Absent by design: framing (it is in `wire`), and any decision about calls. Whether a tool may
+//! be called is decided in [`trunkline::Host::call`], for every caller alike.
+
+mod client;
+mod endpoint;
+mod gateway;
+mod link;
+mod session;
+
+pub use client::{ClientInfo, ConnectError, View};
+pub use gateway::{Gateway, GatewayOptions};
+pub use link::{ClientLink, LinkFuture};
+pub use session::ClientSession;

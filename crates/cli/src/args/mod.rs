@@ -20,6 +20,7 @@ pub(crate) use self::support::{CompletionsArgs, DoctorArgs, LogsArgs};
 use self::use_servers::at_least_one;
 pub(crate) use self::use_servers::{CallArgs, PromptArgs, ReadArgs, ToolFormat};
 use crate::commands::install::{INSTALL_HELP, InstallArgs, UninstallArgs};
+use crate::commands::serve::ServeArgs;
 use crate::help::{
     ADD_HELP, AFTER_HELP, CALL_HELP, CLEAN_HELP, COMPLETIONS_HELP, DOCTOR_HELP, EDIT_HELP,
     LOGIN_HELP, LOGS_HELP, PROMPT_HELP, READ_HELP, SDK_HELP, SEARCH_HELP, TOOLS_HELP, XAA_HELP,
@@ -308,6 +309,8 @@ pub(crate) enum Command {
         #[command(flatten)]
         config: ConfigArgs,
     },
+    /// Serve all servers as one MCP server
+    Serve(Box<ServeArgs>),
     /// Print or install a shell completion script
     #[command(after_help = COMPLETIONS_HELP)]
     Completions(CompletionsArgs),

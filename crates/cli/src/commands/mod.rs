@@ -31,6 +31,7 @@ pub(crate) mod resources;
 pub(crate) mod result;
 pub(crate) mod sdk;
 pub(crate) mod search;
+pub(crate) mod serve;
 pub(crate) mod status;
 pub(crate) mod tool;
 pub(crate) mod tool_json;

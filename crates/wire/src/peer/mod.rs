@@ -26,7 +26,7 @@ use slot::{Event, Slot};
 
 use crate::json::Json;
 use crate::rpc_error::RpcError;
-use crate::transport::{CloseReason, Closed, DeliveryError, Routing, Transport};
+use crate::transport::{CloseReason, Closed, DeliveryError, Outgoing, Routing, Transport};
 
 /// The progress updates delivered before other tasks run.
 const PROGRESS_PER_TURN: usize = 32;
@@ -265,6 +265,21 @@ impl Peer {
         self.shared.notify(method, params, None).await
     }
 
+    /// Sends a notification without waiting. Returns false, and drops it, if the queue is full or
+    /// the connection is closed.
+    pub fn try_notify(&self, method: &'static str, params: Option<Json>) -> bool {
+        let Ok(permit) = self.shared.permits.try_acquire() else {
+            return false;
+        };
+        permit.forget();
+        let notification = Outgoing::Notification {
+            method,
+            params,
+            version: None,
+        };
+        self.shared.enqueue(notification).is_ok()
+    }
+
     /// Like [`Peer::notify`], with the negotiated protocol version.
     pub async fn notify_with_version(
         &self,
@@ -291,6 +306,11 @@ impl Peer {
     /// Returns true if the connection has closed.
     pub fn is_closed(&self) -> bool {
         self.shared.is_closed()
+    }
+
+    /// Starts to close the connection: fails the pending calls. [`Peer::close`] also waits.
+    pub fn start_closing(&self) {
+        self.shared.fail_all(&Closed::new(CloseReason::ByUs));
     }
 
     /// Closes the connection: fails the pending calls and waits until the transport has released

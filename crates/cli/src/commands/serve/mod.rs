@@ -1,0 +1,91 @@
+//! `trunkline serve`: all servers as one MCP server (GW-1). On stdio, nothing but messages goes to
+//! stdout.
+
+mod permit;
+mod stdio;
+
+use trunkline::HostBuilder;
+use trunkline_gateway::{ClientInfo, Gateway, GatewayOptions};
+
+use crate::args::ConfigArgs;
+use crate::exit::Exit;
+use crate::interrupt::interrupted;
+use crate::output;
+use crate::session;
+
+/// Options of `serve`.
+#[derive(clap::Args)]
+#[command(after_help = SERVE_HELP)]
+pub(crate) struct ServeArgs {
+    #[command(flatten)]
+    pub(crate) config: ConfigArgs,
+
+    /// Show `ToolSearch` and `CallTool` instead of every tool
+    #[arg(long)]
+    pub(crate) search: bool,
+
+    /// Restrict the client to this profile of the settings
+    #[arg(long, value_name = "NAME")]
+    pub(crate) profile: Option<String>,
+}
+
+const SERVE_HELP: &str = "\
+Examples:
+  trunkline serve                            speak MCP on stdin and stdout
+  trunkline serve --search                   with a search instead of all tools
+  trunkline serve --profile review           with the servers and tools of a profile
+
+A client starts this command as it starts any MCP server, and sees the tools, resources and prompts
+of all your servers. See docs/gateway.md.";
+
+pub(crate) async fn run(config: ConfigArgs, serve: ServeArgs) -> Exit {
+    let config = config.and(serve.config.clone());
+    let builder = match host(&config) {
+        Ok(builder) => builder,
+        Err(exit) => return exit,
+    };
+    let gateway = Gateway::start(builder, options(&serve));
+    let work = stdio::serve(&gateway, ClientInfo::new("stdio").profile(serve.profile));
+    run_gateway(&gateway, work).await
+}
+
+/// Returns the options of the gateway.
+pub(crate) fn options(serve: &ServeArgs) -> GatewayOptions {
+    let mut options = GatewayOptions::default();
+    options.search = serve.search;
+    options
+}
+
+/// Returns a builder for the host behind a gateway. An `Err` has been reported.
+pub(crate) fn host(config: &ConfigArgs) -> Result<HostBuilder, Exit> {
+    let configured = session::configuration(config)?;
+    configured.warn();
+    let connectors = session::connectors(configured.loader.layout());
+    let mut builder = configured
+        .host()
+        .sign_in_tools(true)
+        .watch(true)
+        .permit(permit::ClientCalls);
+    if let Some(connectors) = connectors {
+        builder = builder.connectors(connectors);
+    }
+    Ok(builder)
+}
+
+/// Runs `work`, then shuts the gateway down, interrupted or not.
+pub(crate) async fn run_gateway(gateway: &Gateway, work: impl Future<Output = Exit>) -> Exit {
+    let exit = tokio::select! {
+        biased;
+        () = interrupted() => Exit::Interrupted,
+        exit = work => exit,
+    };
+    tokio::select! {
+        () = gateway.shutdown() => {}
+        // A second interrupt: dropping the runtime kills the remaining servers.
+        () = interrupted() => {}
+    }
+    for problem in gateway.host().recording_problems() {
+        output::warning(&problem);
+    }
+    exit
+}

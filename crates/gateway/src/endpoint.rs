@@ -1,0 +1,90 @@
+//! Clients over a pipe or a socket: a peer whose handler is a session.
+
+use std::sync::Arc;
+
+use tokio::sync::SetOnce;
+use trunkline_wire::peer::{Handler, RequestOptions, ResponseFuture};
+use trunkline_wire::transport::{Closed, Transport};
+use trunkline_wire::{ByteString, Json, Peer};
+
+use crate::client::{ClientInfo, ConnectError};
+use crate::gateway::Gateway;
+use crate::link::{ClientLink, LinkFuture, is_expendable};
+use crate::session::ClientSession;
+
+/// The maximum number of concurrent requests of one client (SEC-4).
+const MAX_REQUESTS: usize = 1024;
+
+impl Gateway {
+    /// Serves one client over a transport until it leaves, and returns why it left. Dropping the
+    /// future ends the session.
+    pub async fn serve(
+        &self,
+        transport: impl Transport,
+        client: ClientInfo,
+    ) -> Result<Closed, ConnectError> {
+        let session = self.connect(client)?;
+        let _close = CloseOnDrop(Arc::clone(&session));
+        let handler = Arc::new(PeerHandler {
+            session: Arc::clone(&session),
+            link: Arc::default(),
+        });
+        let peer = Peer::start(transport, Arc::clone(&handler) as Arc<dyn Handler>);
+        let link: Arc<dyn ClientLink> = Arc::new(PeerLink(peer.clone()));
+        session.attach(Arc::clone(&link));
+        let _ = handler.link.set(link);
+        let closed = peer.closed().await;
+        peer.close().await;
+        Ok(closed)
+    }
+}
+
+struct CloseOnDrop(Arc<ClientSession>);
+
+impl Drop for CloseOnDrop {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+struct PeerHandler {
+    session: Arc<ClientSession>,
+    link: Arc<SetOnce<Arc<dyn ClientLink>>>,
+}
+
+impl Handler for PeerHandler {
+    fn request(&self, method: ByteString, params: Option<Json>) -> ResponseFuture {
+        let (session, link) = (Arc::clone(&self.session), Arc::clone(&self.link));
+        Box::pin(async move {
+            // The peer exists before its link, by an instant.
+            let link = Arc::clone(link.wait().await);
+            session.request(method, params, link).await
+        })
+    }
+
+    fn max_concurrent_requests(&self) -> usize {
+        MAX_REQUESTS
+    }
+
+    fn notification(&self, method: &str, params: Option<Json>) {
+        self.session.notification(method, params);
+    }
+}
+
+struct PeerLink(Peer);
+
+impl ClientLink for PeerLink {
+    fn notify(&self, method: &'static str, params: Option<Json>) {
+        if !self.0.try_notify(method, params) && !is_expendable(method) {
+            self.0.start_closing();
+        }
+    }
+
+    fn request(&self, method: &'static str, params: Json) -> LinkFuture {
+        let peer = self.0.clone();
+        Box::pin(async move {
+            peer.request(method, params, RequestOptions::default())
+                .await
+        })
+    }
+}
