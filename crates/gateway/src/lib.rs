@@ -13,6 +13,8 @@ mod endpoint;
 mod gateway;
 mod link;
 mod session;
+#[cfg(unix)]
+pub mod socket;
 
 pub use client::{ClientInfo, ConnectError, View};
 pub use gateway::{Gateway, GatewayOptions};

@@ -310,7 +310,7 @@ pub(crate) enum Command {
         config: ConfigArgs,
     },
     /// Serve all servers as one MCP server
-    Serve(Box<ServeArgs>),
+    Serve(ServeArgs),
     /// Print or install a shell completion script
     #[command(after_help = COMPLETIONS_HELP)]
     Completions(CompletionsArgs),

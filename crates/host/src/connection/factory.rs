@@ -20,7 +20,7 @@ use trunkline_wire::peer::Handler;
 use trunkline_wire::transport::{DeliveryError, DeliveryErrorKind};
 
 use super::state::{ConnectFailure, FailureKind};
-use super::{Core, Source};
+use super::{Core, RelayedServer, Source};
 #[cfg(not(feature = "http"))]
 use crate::absent::http;
 #[cfg(not(feature = "ws"))]
@@ -87,7 +87,14 @@ pub(super) async fn open(
     };
     match &entry.transport {
         TransportEntry::Stdio(stdio) => {
-            let spawned = stdio_server(core, entry, stdio).spawn();
+            let server = stdio_server(core, entry, stdio);
+            if let Some(relay) = &shared.relay
+                && let Some(stream) = relay.open(relayed(core, entry, &server)).await
+            {
+                let transport = IoTransport::new(stream.reader, stream.writer);
+                return Ok(OpenedLink::new(core, transport, handler));
+            }
+            let spawned = server.spawn();
             let transport =
                 spawned.map_err(|error| ConnectFailure::new(FailureKind::Spawn(error)))?;
             let stderr = Some(transport.stderr());
@@ -148,8 +155,30 @@ fn working_dir(project_dir: Option<&PathBuf>, cwd: Option<&Path>) -> Option<Path
     }
 }
 
+fn relayed(core: &Core, entry: &ServerEntry, server: &StdioServer) -> RelayedServer {
+    let settings = &core.shared.settings;
+    RelayedServer {
+        name: entry.name.clone(),
+        command: server.command.clone(),
+        args: server.args.clone(),
+        env: server.env.clone(),
+        env_remove: server.env_remove.clone(),
+        cwd: server.cwd.clone(),
+        project_dir: settings.project_dir.clone(),
+        legacy_only: settings.legacy_only,
+    }
+}
+
 fn stdio_server(core: &Core, entry: &ServerEntry, stdio: &StdioEntry) -> StdioServer {
     let mut env: BTreeMap<String, String> = expose_all(&stdio.env).collect();
+    let mut env_remove = withheld_vars();
+    if let Some(inherited) = &core.shared.settings.environment {
+        let ours = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+        env_remove.extend(ours.filter(|name| !inherited.contains_key(name)));
+        for (name, value) in expose_all(inherited) {
+            env.entry(name).or_insert(value);
+        }
+    }
     let project_dir = core.shared.settings.project_dir.as_ref();
     if let Some(dir) = project_dir.and_then(|dir| dir.to_str()) {
         env.entry("CLAUDE_PROJECT_DIR".to_owned())
@@ -159,7 +188,7 @@ fn stdio_server(core: &Core, entry: &ServerEntry, stdio: &StdioEntry) -> StdioSe
         command: entry.program().unwrap_or_else(|| stdio.command.clone()),
         args: stdio.args.clone(),
         env,
-        env_remove: withheld_vars(),
+        env_remove,
         cwd: working_dir(project_dir, stdio.cwd.as_deref()),
         tee: core.recorder.stderr(),
     }

@@ -8,6 +8,7 @@ mod inbound;
 mod machine;
 mod open;
 mod pending_notifications;
+mod relay;
 mod resource_subscriptions;
 mod sampling;
 mod start_clock;
@@ -29,6 +30,7 @@ use trunkline_transport::SdkBridge;
 pub(crate) use crate::elicit::Elicit;
 pub(crate) use custom::CustomServer;
 pub(crate) use machine::Machine;
+pub use relay::{Relay, RelayFuture, RelayStream, RelayedServer};
 pub use sampling::{Sampling, SamplingRequest};
 pub(crate) use startup_limiter::StartupLimiter;
 pub(crate) use state::SIGN_IN_HINT;
@@ -66,6 +68,8 @@ pub(crate) struct HostShared {
     pub(crate) sampling: Option<Arc<dyn Sampling>>,
     pub(crate) secrets: Option<Arc<dyn Secrets>>,
     pub(crate) network: Network,
+    /// Runs local servers elsewhere.
+    pub(crate) relay: Option<Arc<dyn Relay>>,
     /// The bridge to the embedding process.
     pub(crate) sdk: Option<SdkBridge>,
     pub(crate) logs: Option<LogStore>,
