@@ -1,11 +1,19 @@
 //! One host and its clients.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+use trunkline::elicit::{Elicitation, RootsRequest, SamplingRequest};
 use trunkline::{Host, HostBuilder};
 
-use crate::client::{ClientInfo, ConnectError};
+use crate::client::{ClientInfo, ConnectError, View};
+use crate::clients::Clients;
+use crate::logging::Level;
+use crate::profile::Profile;
 use crate::session::ClientSession;
+use crate::subscriptions::forward_changes;
 
 /// Options of a gateway.
 #[derive(Clone, Debug)]
@@ -41,15 +49,82 @@ pub struct Gateway {
 pub(crate) struct GatewayShared {
     pub(crate) host: Host,
     pub(crate) options: GatewayOptions,
+    pub(crate) clients: Arc<Clients>,
+    next_client: AtomicU64,
+    /// The lowest level of log messages that a client wants.
+    level: Mutex<Option<Level>>,
+    ended: watch::Sender<bool>,
+    changes: AbortHandle,
+}
+
+impl Drop for GatewayShared {
+    fn drop(&mut self) {
+        self.changes.abort();
+    }
+}
+
+impl GatewayShared {
+    /// Asks servers for log messages of this level, if no client has asked for more.
+    pub(crate) fn want_level(&self, level: Level) {
+        let mut lowest = self.level.lock().unwrap_or_else(PoisonError::into_inner);
+        if lowest.is_none_or(|lowest| level < lowest) {
+            *lowest = Some(level);
+            self.host.set_log_level(level.name());
+        }
+    }
+
+    /// Waits for the end of the gateway.
+    pub(crate) async fn ended(&self) {
+        // The sender is in `self`.
+        let _ = self.ended.subscribe().wait_for(|ended| *ended).await;
+    }
+
+    /// Ends the servers that belong to one client.
+    pub(crate) fn end_private_servers(&self, host: &Host) {
+        let _ = (self, host);
+    }
 }
 
 impl Gateway {
     /// Starts a host that sends its servers' questions to the clients of this gateway.
+    ///
+    /// # Panics
+    ///
+    /// Panics outside a Tokio runtime.
     pub fn start(builder: HostBuilder, options: GatewayOptions) -> Self {
-        let host = builder.start();
-        Self {
-            shared: Arc::new(GatewayShared { host, options }),
-        }
+        let clients = Arc::new(Clients::default());
+        let (asked, sampled, rooted, told) = (
+            Arc::clone(&clients),
+            Arc::clone(&clients),
+            Arc::clone(&clients),
+            Arc::clone(&clients),
+        );
+        let host = builder
+            .elicit(move |elicitation: Elicitation| {
+                let clients = Arc::clone(&asked);
+                async move { clients.elicit(elicitation).await }
+            })
+            .sampling(move |request: SamplingRequest| {
+                let clients = Arc::clone(&sampled);
+                async move { clients.sample(request).await }
+            })
+            .roots(move |request: RootsRequest| {
+                let clients = Arc::clone(&rooted);
+                async move { clients.roots(request).await }
+            })
+            .on_notification(move |notification| told.notification(notification))
+            .start();
+        let events = host.events();
+        let shared = Arc::new_cyclic(|shared| GatewayShared {
+            changes: tokio::spawn(forward_changes(shared.clone(), events)).abort_handle(),
+            host,
+            options,
+            clients,
+            next_client: AtomicU64::new(0),
+            level: Mutex::default(),
+            ended: watch::Sender::new(false),
+        });
+        Self { shared }
     }
 
     /// Returns the host.
@@ -59,11 +134,25 @@ impl Gateway {
 
     /// Connects a client.
     pub fn connect(&self, client: ClientInfo) -> Result<Arc<ClientSession>, ConnectError> {
-        Ok(ClientSession::new(Arc::clone(&self.shared), client))
+        let shared = &self.shared;
+        let host = shared.host.clone();
+        if let View::Server(server) = &client.view
+            && host.server(server).is_none()
+        {
+            return Err(ConnectError::UnknownServer(server.clone()));
+        }
+        let number = shared.next_client.fetch_add(1, Ordering::Relaxed);
+        let key: Arc<str> = format!("client-{number}").into();
+        let profile = Arc::new(Profile::default());
+        let session =
+            ClientSession::new(Arc::clone(&key), Arc::clone(shared), client, host, profile);
+        shared.clients.add(key, Arc::downgrade(&session));
+        Ok(session)
     }
 
-    /// Closes all sessions, then the host.
+    /// Ends all sessions, then the host.
     pub async fn shutdown(&self) {
+        self.shared.ended.send_replace(true);
         self.shared.host.shutdown().await;
     }
 }

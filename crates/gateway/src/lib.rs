@@ -8,15 +8,31 @@
 //! Absent by design: framing (it is in `wire`), and any decision about calls. Whether a tool may
 //! be called is decided in [`trunkline::Host::call`], for every caller alike.
 
+mod caller;
+mod calls;
 mod client;
+mod clients;
+#[cfg(unix)]
+pub mod daemon;
+mod drain;
 mod endpoint;
+mod errors;
 mod gateway;
 mod link;
+mod lists;
+mod logging;
+mod open_call;
+mod parked;
+mod profile;
+mod route;
+mod search;
 mod session;
 #[cfg(unix)]
 pub mod socket;
+mod subscriptions;
+mod translate;
 
 pub use client::{ClientInfo, ConnectError, View};
 pub use gateway::{Gateway, GatewayOptions};
 pub use link::{ClientLink, LinkFuture};
-pub use session::ClientSession;
+pub use session::{ClientRequest, ClientSession};

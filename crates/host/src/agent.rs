@@ -40,6 +40,7 @@ pub struct AgentScope {
     pub(crate) own: Vec<Source>,
     pub(crate) rules: Rules,
     pub(crate) permit: Option<Arc<dyn Permit>>,
+    pub(crate) client: Option<Arc<str>>,
 }
 
 impl AgentScope {
@@ -106,6 +107,14 @@ impl AgentScope {
     #[must_use]
     pub fn permit(mut self, permit: impl Permit) -> Self {
         self.permit = Some(Arc::new(permit));
+        self
+    }
+
+    /// Names the client that the servers of this agent belong to: questions that they ask outside
+    /// of calls are for it.
+    #[must_use]
+    pub fn client(mut self, client: impl Into<Arc<str>>) -> Self {
+        self.client = Some(client.into());
         self
     }
 

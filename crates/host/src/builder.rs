@@ -11,9 +11,10 @@ use trunkline_transport::SdkBridge;
 
 use crate::builtin::Builtin;
 use crate::catalog::CatalogStore;
-use crate::connection::{CustomServer, Elicit, Relay, Sampling, Source};
+use crate::connection::{CustomServer, Elicit, Relay, Roots, Sampling, Source};
 use crate::discovery::DiscoveryPlan;
 use crate::eras::EraMemory;
+use crate::event::{NotificationTap, ServerNotification};
 use crate::host::Host;
 use crate::host_tool::HostTool;
 use crate::logs::{LogLine, LogSink, LogStore, Message, MessageTap, Tracer};
@@ -44,6 +45,8 @@ pub struct HostBuilder {
     pub(crate) elicit: Vec<Arc<dyn Elicit>>,
     no_hooks: bool,
     pub(crate) sampling: Option<Arc<dyn Sampling>>,
+    pub(crate) roots: Option<Arc<dyn Roots>>,
+    pub(crate) on_notification: Option<NotificationTap>,
     pub(crate) secrets: Option<Arc<dyn Secrets>>,
     pub(crate) network: Network,
     pub(crate) relay: Option<Arc<dyn Relay>>,
@@ -221,6 +224,24 @@ impl HostBuilder {
     /// ```
     pub fn sampling(mut self, sampling: impl Sampling) -> Self {
         self.sampling = Some(Arc::new(sampling));
+        self
+    }
+
+    /// Names the roots of the clients on whose behalf servers ask for them (`roots/list`), for a
+    /// program that serves several. Without it, or for requests of no client, the project
+    /// directory is the only root.
+    pub fn roots(mut self, roots: impl Roots) -> Self {
+        self.roots = Some(Arc::new(roots));
+        self
+    }
+
+    /// Calls `tap` with each log message of a server and each notice that the user has finished at
+    /// a page, for programs that forward them. It must not block.
+    pub fn on_notification(
+        mut self,
+        tap: impl Fn(&ServerNotification) + Send + Sync + 'static,
+    ) -> Self {
+        self.on_notification = Some(Arc::new(tap));
         self
     }
 

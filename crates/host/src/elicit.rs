@@ -1,5 +1,5 @@
 //! Elicitation: servers ask the user for input. Sampling: servers ask the embedder's model for a
-//! message.
+//! message. Roots: servers ask for the directories that matter.
 //!
 //! ```
 //! use trunkline::Host;
@@ -40,11 +40,11 @@ use trunkline_wire::Json;
 pub(crate) use answer::to_result;
 pub(crate) use broker::{Broker, cancel};
 pub use form::{Field, FieldError, FieldKind, FieldOption, Form, TextFormat};
-pub(crate) use in_flight::{Asking, InFlight, Origin};
+pub(crate) use in_flight::{Asking, Callers, InFlight, NoAsker, Origin};
 pub use queue::{ElicitQueue, PendingElicitation, PendingElicitations};
 
 use crate::closure::impl_for_closures;
-pub use crate::connection::{Sampling, SamplingRequest};
+pub use crate::connection::{Roots, RootsRequest, Sampling, SamplingRequest};
 use crate::sanitize::shown;
 
 /// Asks the user for the input that a server requests.
@@ -76,7 +76,8 @@ pub struct Elicitation {
     /// The tool whose call needs the input, by its name in the pool. `None` if the request belongs
     /// to no call, or to one of several that the server does not name.
     pub call: Option<String>,
-    /// The client of that call: [`CallOptions::client`](crate::CallOptions::client).
+    /// The client of the calls that it may belong to:
+    /// [`CallOptions::client`](crate::CallOptions::client).
     pub client: Option<Arc<str>>,
     /// The message for the user; untrusted text, sanitized and truncated to 2,048 characters.
     pub message: String,
@@ -129,7 +130,7 @@ impl Elicitation {
         Self {
             server: Arc::clone(server),
             call: origin.and_then(|origin| origin.tool.clone()),
-            client: origin.and_then(|origin| origin.client.clone()),
+            client: asking.client(),
             message: shown(&message).0.into_owned(),
             ask,
             repeats_call: asking.in_call,

@@ -25,6 +25,7 @@ use std::time::Duration;
 
 use futures_util::stream::{self, Stream, StreamExt};
 use tokio::sync::{Notify, broadcast, watch};
+use trunkline_wire::Json;
 
 use crate::host::ServerFilter;
 
@@ -58,6 +59,35 @@ impl Changes {
         self.awaiting_approval.retain(|server| of(server));
     }
 }
+
+/// A notification of a server that a program may forward to its clients; see
+/// [`HostBuilder::on_notification`](crate::HostBuilder::on_notification).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ServerNotification {
+    /// The server, by its name as configured.
+    pub server: Arc<str>,
+    /// `notifications/message` or `notifications/elicitation/complete`.
+    pub method: String,
+    /// The params; untrusted text, verbatim.
+    pub params: Option<Json>,
+    /// The clients that it may be about.
+    pub audience: Audience,
+}
+
+/// The clients that a server's notification may be about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Audience {
+    /// No call is in flight: it is about the server.
+    Everyone,
+    /// All calls in flight are this client's.
+    Client(Arc<str>),
+    /// Calls of several clients are in flight, or of the program itself.
+    Unknown,
+}
+
+pub(crate) type NotificationTap = Arc<dyn Fn(&ServerNotification) + Send + Sync>;
 
 /// A stream of [`Changes`], which ends when the host shuts down or is dropped. A slow subscriber
 /// delays no one.

@@ -86,7 +86,10 @@ pub(super) async fn serve(
         let _ = shared.commands.send(Command::ReleaseLock(done)).await;
         let _ = released.await;
     }
-    if write_line(&mut writer, &HelloReply::welcome()).await.is_err() {
+    if write_line(&mut writer, &HelloReply::welcome())
+        .await
+        .is_err()
+    {
         if command == ControlCommand::HandOver {
             let _ = shared.commands.send(Command::KeepRunning).await;
         }

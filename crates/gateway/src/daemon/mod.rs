@@ -5,11 +5,9 @@
 //! definition, starts it for its first client, and ends it some time after its last. Permissions,
 //! pins, hooks and results are the business of the clients' own hosts.
 //!
-//! `control` answers commands, `drain` ends connections without losing a call, and `processes`
-//! measures.
+//! `control` answers commands, `relay` is the client's side, and `processes` measures.
 
 mod control;
-pub(crate) mod drain;
 mod processes;
 mod servers;
 
@@ -27,9 +25,9 @@ use trunkline_transport::IoTransport;
 
 use crate::client::{ClientInfo, View};
 use crate::socket::{
-    Accepted, BindError, ClientEnvironment, ConnectFailure, ControlCommand, Hello, HelloError, HelloReply,
-    InstanceLock, Listener, LockError, PlaceError, Purpose, RefusalCode, SharedServer, SocketPlace,
-    connect, read_hello, write_line,
+    Accepted, BindError, ClientEnvironment, ConnectFailure, ControlCommand, Hello, HelloError,
+    HelloReply, InstanceLock, Listener, LockError, PlaceError, Purpose, RefusalCode, SharedServer,
+    SocketPlace, connect, read_hello, write_line,
 };
 use control::Clients;
 use servers::Servers;
@@ -327,7 +325,10 @@ impl Shared {
                 environment,
             } => match self.open(*server, environment).await {
                 Ok((lease, name)) => {
-                    if write_line(&mut writer, &HelloReply::welcome()).await.is_err() {
+                    if write_line(&mut writer, &HelloReply::welcome())
+                        .await
+                        .is_err()
+                    {
                         return;
                     }
                     let pid = peer.pid.unwrap_or_default();

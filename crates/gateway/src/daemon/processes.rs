@@ -21,7 +21,8 @@ impl Process {
             return false;
         };
         let name = |path: &str| Path::new(path).file_name().map(ToOwned::to_owned);
-        rest.iter().any(|word| word == command || name(word) == name(command))
+        rest.iter()
+            .any(|word| word == command || name(word) == name(command))
     }
 }
 
@@ -92,7 +93,10 @@ mod tests {
         let stat = "42 (a) b (c) S 7 42 42 0 -1 4194304";
         assert_eq!(parent_and_group(stat), Some((7, 42)));
         assert_eq!(parent_and_group("42"), None);
-        assert_eq!(own_memory("1000 300 100 5 0 200 0\n", 4096), Some(200 * 4096));
+        assert_eq!(
+            own_memory("1000 300 100 5 0 200 0\n", 4096),
+            Some(200 * 4096)
+        );
         assert_eq!(own_memory("1000 100 300", 4096), Some(0));
         assert_eq!(own_memory("", 4096), None);
     }

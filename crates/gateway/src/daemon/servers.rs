@@ -224,7 +224,9 @@ impl Lease<'_> {
     pub(super) fn discard(self) {
         let mut all = lock(&self.servers.running);
         let key = &self.running.definition;
-        let is_same = all.get(key).is_some_and(|one| Arc::ptr_eq(one, &self.running));
+        let is_same = all
+            .get(key)
+            .is_some_and(|one| Arc::ptr_eq(one, &self.running));
         if is_same && lock(&self.running.usage).clients == 1 {
             all.remove(key);
             let gateway = self.running.gateway.clone();

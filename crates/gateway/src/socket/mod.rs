@@ -12,8 +12,8 @@ mod place;
 
 pub use client::{ConnectFailure, SocketConnection, connect};
 pub use hello::{
-    ClientEnvironment, ControlCommand, Hello, HelloError, HelloReply, MAX_HELLO_BYTES, Purpose, RefusalCode,
-    SharedServer, read_hello, read_reply, write_line,
+    ClientEnvironment, ControlCommand, Hello, HelloError, HelloReply, MAX_HELLO_BYTES, Purpose,
+    RefusalCode, SharedServer, read_hello, read_reply, write_line,
 };
 pub use instance::{InstanceLock, LockError};
 pub use listener::{Accepted, BindError, Listener, PeerIdentity, is_allowed_peer};

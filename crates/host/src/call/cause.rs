@@ -1,6 +1,7 @@
 //! The causes of a [`CallError`](super::CallError), with their messages and hints.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use trunkline_config::{EntryStatus, PermissionRule, env_vars};
 use trunkline_wire::RequestError;
@@ -82,6 +83,12 @@ pub(crate) enum Cause {
     },
     #[error("the server \"{server}\" is not connected: {}", not_connected(state))]
     NotConnected { server: String, state: State },
+    #[error(
+        "the server \"{server}\" asks questions, so it serves one client at a time, and it was busy \
+         with another for {} s; the call was not sent",
+        waited.as_secs()
+    )]
+    Busy { server: String, waited: Duration },
     #[error("the server \"{server}\" {lack}")]
     Unsupported {
         server: String,
@@ -144,6 +151,11 @@ impl Cause {
                 state: State::Disabled,
                 ..
             } => Some("enable it, or reconnect it if the program disabled it".to_owned()),
+            Self::Busy { .. } => Some(
+                "try again later, or give each client a process of its own with \"share\": false in \
+                 the server's entry"
+                    .to_owned(),
+            ),
             Self::NotConnected { state, .. } => state.hint().map(str::to_owned),
             Self::NotRunning { server, standing } => match standing {
                 EntryStatus::PendingApproval { .. } => Some(format!(

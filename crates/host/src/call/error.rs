@@ -61,6 +61,8 @@ pub enum CallErrorKind {
     Disabled,
     /// The server is not connected, or cannot be reached.
     NotConnected,
+    /// The server serves one client at a time, and was busy with another. Nothing was sent.
+    Busy,
     /// The server needs a sign-in, or one with more permissions.
     AuthRequired,
     /// The credentials of the server cannot be determined.
@@ -126,6 +128,7 @@ impl CallError {
                 State::Disabled => Kind::Disabled,
                 _ => Kind::NotConnected,
             },
+            Cause::Busy { .. } => Kind::Busy,
             Cause::MissingScopes { .. } => Kind::AuthRequired,
             Cause::Unsupported { .. } => Kind::Unsupported,
             Cause::Unverified { .. } => Kind::Unverified,
@@ -145,6 +148,7 @@ impl CallError {
             | Cause::ServerDenied { server, .. }
             | Cause::NotRunning { server, .. }
             | Cause::NotConnected { server, .. }
+            | Cause::Busy { server, .. }
             | Cause::MissingScopes { server, .. }
             | Cause::Request { server, .. }
             | Cause::Unsupported { server, .. }
@@ -196,7 +200,7 @@ impl CallError {
             return false;
         }
         match self.kind() {
-            CallErrorKind::ConnectionLost | CallErrorKind::Timeout => true,
+            CallErrorKind::ConnectionLost | CallErrorKind::Timeout | CallErrorKind::Busy => true,
             CallErrorKind::NotConnected => !matches!(*self.0, Cause::NotRunning { .. }),
             CallErrorKind::HttpStatus => self
                 .delivery()
@@ -418,6 +422,13 @@ impl CallError {
         Self::from(Cause::PinsUnreadable {
             tool: tool.name.clone(),
             reason,
+        })
+    }
+
+    pub(crate) fn busy(server: &str, waited: Duration) -> Self {
+        Self::from(Cause::Busy {
+            server: server.to_owned(),
+            waited,
         })
     }
 

@@ -380,6 +380,7 @@ impl Host {
                     Some(on_progress) => Some(&mut **on_progress),
                     None => None,
                 },
+                forward_url_elicitation: options.forward_url_elicitation,
             };
             permitted.sent.store(true, Ordering::Relaxed);
             let call = telemetry::call(tool, &connected, connected.client.call_tool(request));
@@ -388,17 +389,27 @@ impl Host {
                 None => call.await,
                 Some(in_flight) => {
                     let origin = Origin::new(Some(tool.name.clone()), options.client.clone());
-                    let outcome = Box::pin(in_flight.track(&origin, call)).await;
+                    let waited = Instant::now();
+                    let outcome = Box::pin(in_flight.track(&origin, deadline, call)).await;
+                    let Some(outcome) = outcome else {
+                        let waited = waited.elapsed();
+                        return Err(CallError::busy(&tool.server, waited));
+                    };
                     warnings = origin.take_warnings();
                     outcome
                 }
             };
             let error = match outcome {
+                Ok(mut result) if options.raw => {
+                    let raw = result.raw.take();
+                    let mut output = CallOutput::from(result);
+                    output.raw = raw;
+                    output.warnings.extend(warnings);
+                    return Ok(Attempt::Done(Box::new(output)));
+                }
                 Ok(result) => {
                     let mismatch = output_schema_mismatch(tool, &result).await;
-                    let mut output = if options.raw {
-                        result.into()
-                    } else {
+                    let mut output = {
                         self.prepare_result(tool, connection, result)
                             .instrument(telemetry::result_span(tool))
                             .await

@@ -44,6 +44,7 @@ pub struct CallOptions<'a> {
     pub(crate) client: Option<Arc<str>>,
     pub(crate) unchecked: bool,
     pub(crate) raw: bool,
+    pub(crate) forward_url_elicitation: bool,
 }
 
 /// The options that calls and reads have in common.
@@ -78,6 +79,21 @@ macro_rules! common_options {
                 self.client = Some(client.into());
                 self
             }
+
+            /// Adds the members of an object to the request's `_meta`.
+            #[must_use]
+            pub fn meta(mut self, meta: impl Into<Json>) -> Self {
+                self.meta = Some(meta.into());
+                self
+            }
+
+            /// Returns error -32042, with which a server demands a visit to a page, instead of
+            /// asking the user: for programs that forward it.
+            #[must_use]
+            pub fn forward_url_elicitation(mut self, forward: bool) -> Self {
+                self.forward_url_elicitation = forward;
+                self
+            }
         }
     };
 }
@@ -110,13 +126,6 @@ impl<'a> CallOptions<'a> {
     #[must_use]
     pub fn cancel(mut self, cancelled: impl Future<Output = ()> + Send + 'a) -> Self {
         self.cancel = Some(Box::pin(cancelled));
-        self
-    }
-
-    /// Adds the members of an object to the request's `_meta`.
-    #[must_use]
-    pub fn meta(mut self, meta: impl Into<Json>) -> Self {
-        self.meta = Some(meta.into());
         self
     }
 
@@ -156,6 +165,8 @@ pub struct ReadOptions<'a> {
     pub(crate) timeout: Option<Duration>,
     pub(crate) on_progress: Option<OnProgress<'a>>,
     pub(crate) client: Option<Arc<str>>,
+    pub(crate) meta: Option<Json>,
+    pub(crate) forward_url_elicitation: bool,
 }
 
 impl fmt::Debug for ReadOptions<'_> {

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use trunkline_wire::mcp::{Item, Tool};
-use trunkline_wire::{ByteString, Json};
+use trunkline_wire::{ByteString, Json, ObjectWriter};
 
 use super::names::{bare_name, tool_name};
 use super::server_tools::ToolOptions;
 use crate::call::Checks;
-use crate::sanitize::{Removed, one_line, sanitize_schema, shared, shown};
+use crate::sanitize::{Removed, one_line, sanitize_schema, shared, shown, strip_hidden_json};
 
 /// The `_meta` member that marks a tool as always loaded (TOOL-5).
 const ALWAYS_LOAD: &str = "anthropic/alwaysLoad";
@@ -94,6 +94,43 @@ impl PoolTool {
     /// Returns whether the server declares that the tool reaches external systems.
     pub fn is_open_world(&self) -> bool {
         self.tool.hints.open_world
+    }
+
+    /// Returns the server's definition under another name, for programs that offer it on: all
+    /// members as the server wrote them, without hidden characters (TOOL-3). `execution` is left
+    /// out, because the host itself drives tasks to their end.
+    ///
+    /// ```
+    /// use trunkline::tool::Pool;
+    /// use trunkline::Json;
+    ///
+    /// let list = Json::parse(r#"{"tools":[{"name":"add","inputSchema":{"x":1.50},"new":1}]}"#)?;
+    /// let pool = Pool::from_lists([("calculator", list)]);
+    /// let definition = pool.tools()[0].definition("sum");
+    /// assert_eq!(definition.as_str(), r#"{"name":"sum","inputSchema":{"x":1.50},"new":1}"#);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn definition(&self, name: &str) -> Json {
+        let raw = &self.tool.raw;
+        let mut definition = ObjectWriter::with_capacity(raw.as_str().len() + 32);
+        let mut has_schema = false;
+        definition.string("name", name);
+        raw.members(|key, value| match key {
+            "name" | "execution" => {}
+            "inputSchema" if !has_schema => {
+                has_schema = true;
+                definition.raw(key, &self.shown_schema);
+            }
+            "inputSchema" => {}
+            _ => {
+                let mut removed = Removed::default();
+                definition.raw(key, &strip_hidden_json(&value, &mut removed));
+            }
+        });
+        if !has_schema {
+            definition.raw("inputSchema", &self.shown_schema);
+        }
+        definition.finish()
     }
 
     /// Returns the prefixed name, which cannot collide with an unprefixed tool (TOOL-2).

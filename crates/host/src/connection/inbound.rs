@@ -1,6 +1,5 @@
 //! Handles the requests and notifications of a server.
 
-use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use trunkline_wire::client::NotificationWaiters;
@@ -10,8 +9,10 @@ use trunkline_wire::peer::{Handler, ResponseFuture};
 use trunkline_wire::{ByteString, Json, RpcError};
 
 use super::pending_notifications::PendingNotifications;
-use super::sampling::{self, Sampling};
-use crate::elicit::{Broker, Elicitation, InFlight, cancel};
+use super::roots::{self, RootsRequest};
+use super::{HostShared, sampling};
+use crate::elicit::{Callers, Elicitation, InFlight, NoAsker, cancel};
+use crate::event::{Audience, ServerNotification};
 use crate::logs::Recorder;
 
 /// The length of the first invalid message that is kept, in characters.
@@ -20,10 +21,8 @@ const NONSENSE_KEPT: usize = 200;
 /// The handler of a connection's inbound messages.
 pub(super) struct Inbound {
     server: Arc<str>,
-    project_dir: Option<Arc<Path>>,
-    broker: Arc<Broker>,
+    shared: Arc<HostShared>,
     in_flight: Arc<InFlight>,
-    sampling: Option<Arc<dyn Sampling>>,
     notifications: Arc<PendingNotifications>,
     waiters: NotificationWaiters,
     nonsense: Mutex<Option<String>>,
@@ -33,29 +32,20 @@ pub(super) struct Inbound {
 impl Inbound {
     pub(super) fn new(
         server: Arc<str>,
-        project_dir: Option<&Path>,
-        broker: Arc<Broker>,
+        shared: Arc<HostShared>,
         in_flight: Arc<InFlight>,
         notifications: Arc<PendingNotifications>,
         recorder: Recorder,
     ) -> Self {
         Self {
             server,
-            project_dir: project_dir.map(Arc::from),
-            broker,
+            shared,
             in_flight,
-            sampling: None,
             notifications,
             waiters: NotificationWaiters::default(),
             nonsense: Mutex::default(),
             recorder,
         }
-    }
-
-    /// Adds the model for sampling requests.
-    pub(super) fn with_sampling(mut self, sampling: Option<Arc<dyn Sampling>>) -> Self {
-        self.sampling = sampling;
-        self
     }
 
     /// Takes the first output that was not a message.
@@ -68,12 +58,19 @@ impl Inbound {
 
     /// Asks hooks and the user (ELI-1).
     fn elicit(&self, params: Json) -> ResponseFuture {
-        if !self.broker.is_staffed() {
+        if !self.shared.broker.is_staffed() {
             return Box::pin(async move { Ok(cancel()) });
         }
-        let (broker, recorder) = (Arc::clone(&self.broker), self.recorder.clone());
-        let (server, asking) = (Arc::clone(&self.server), self.in_flight.asking());
+        let (broker, recorder) = (Arc::clone(&self.shared.broker), self.recorder.clone());
+        let (server, in_flight) = (Arc::clone(&self.server), Arc::clone(&self.in_flight));
         Box::pin(async move {
+            let asking = match in_flight.asking().await {
+                Ok(asking) => asking,
+                Err(problem) => {
+                    recorder.notice(problem.reason());
+                    return Ok(cancel());
+                }
+            };
             let bytes = params.as_str().len();
             let elicitation = move || {
                 let elicitation = Elicitation::new(&server, &asking, params);
@@ -95,12 +92,60 @@ impl Inbound {
         })
     }
 
-    fn roots(&self) -> Json {
-        let root = self.project_dir.as_ref().map(|dir| {
-            let name = dir.file_name().unwrap_or(dir.as_os_str());
-            serde_json::json!({"uri": file_uri(dir), "name": name.to_string_lossy()})
+    /// Asks the embedder's model.
+    fn sample(&self, params: Option<Json>) -> ResponseFuture {
+        let (sampling, server) = (self.shared.sampling.clone(), Arc::clone(&self.server));
+        let (in_flight, recorder) = (Arc::clone(&self.in_flight), self.recorder.clone());
+        Box::pin(async move {
+            let asking = in_flight.asking().await.map_err(|problem| {
+                recorder.notice(problem.reason());
+                RpcError::new(RpcError::INTERNAL_ERROR, problem.reason())
+            })?;
+            tokio::select! {
+                biased;
+                () = asking.ended() => {
+                    let reason = NoAsker::Ended.reason();
+                    Err(RpcError::new(RpcError::INTERNAL_ERROR, reason))
+                }
+                answer = sampling::answer(sampling.as_ref(), &server, asking.client(), params) => {
+                    answer
+                }
+            }
+        })
+    }
+
+    fn roots(&self) -> ResponseFuture {
+        let client = self.in_flight.current_client();
+        let request = client.map(|client| RootsRequest {
+            server: Arc::clone(&self.server),
+            client,
         });
-        Json::from(serde_json::json!({ "roots": Vec::from_iter(root) }))
+        let roots = self.shared.roots.clone();
+        let project_dir = self.shared.settings.project_dir.as_deref().map(Arc::from);
+        Box::pin(async move { Ok(roots::answer(roots, request, project_dir).await) })
+    }
+
+    /// Reports a notification that the program may forward to its clients.
+    fn forward(&self, method: &str, params: Option<&Json>) {
+        let Some(tap) = &self.shared.on_notification else {
+            return;
+        };
+        if !matches!(
+            method,
+            "notifications/message" | "notifications/elicitation/complete"
+        ) {
+            return;
+        }
+        tap(&ServerNotification {
+            server: Arc::clone(&self.server),
+            method: method.to_owned(),
+            params: params.cloned(),
+            audience: match self.in_flight.callers() {
+                Callers::None => Audience::Everyone,
+                Callers::One(Some(client)) => Audience::Client(client),
+                Callers::One(None) | Callers::Several => Audience::Unknown,
+            },
+        });
     }
 }
 
@@ -121,25 +166,21 @@ pub(super) fn capabilities(has_model: bool) -> Json {
 impl Handler for Inbound {
     fn request(&self, method: ByteString, params: Option<Json>) -> ResponseFuture {
         match &*method {
-            "roots/list" => {
-                let roots = self.roots();
-                Box::pin(async move { Ok(roots) })
-            }
+            "roots/list" => self.roots(),
             "elicitation/create" => self.elicit(params.unwrap_or_else(Json::empty_object)),
-            "sampling/createMessage" => {
-                sampling::answer(self.sampling.as_ref(), &self.server, params)
-            }
+            "sampling/createMessage" => self.sample(params),
             _ => Box::pin(async move { Err(RpcError::method_not_found(&method)) }),
         }
     }
 
     fn prompts_user(&self, method: &str) -> bool {
-        method == "elicitation/create" && self.broker.is_staffed()
+        method == "elicitation/create" && self.shared.broker.is_staffed()
     }
 
     fn notification(&self, method: &str, params: Option<Json>) {
         self.notifications.record(method, params.as_ref());
         self.waiters.notify(method, params.as_ref());
+        self.forward(method, params.as_ref());
         if let ("notifications/message", Some(params)) = (method, params) {
             self.recorder.message(&params);
         }
@@ -160,33 +201,5 @@ impl Handler for Inbound {
             let text = String::from_utf8_lossy(&frame[..frame.len().min(4 * NONSENSE_KEPT)]);
             text.chars().take(NONSENSE_KEPT).collect()
         });
-    }
-}
-
-/// Returns a `file://` URI; all but the unreserved characters of RFC 3986 are percent-encoded.
-fn file_uri(path: &Path) -> String {
-    use std::fmt::Write as _;
-
-    let mut uri = "file://".to_owned();
-    for byte in path.as_os_str().as_encoded_bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'/' | b'-' | b'.' | b'_' | b'~' => {
-                uri.push(char::from(*byte));
-            }
-            _ => {
-                let _ = write!(uri, "%{byte:02X}");
-            }
-        }
-    }
-    uri
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_root_is_a_file_uri() {
-        assert_eq!(file_uri(Path::new("/a b/é.x")), "file:///a%20b/%C3%A9.x");
     }
 }

@@ -10,6 +10,7 @@ mod open;
 mod pending_notifications;
 mod relay;
 mod resource_subscriptions;
+mod roots;
 mod sampling;
 mod start_clock;
 mod startup_limiter;
@@ -21,16 +22,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 use trunkline_config::{ServerEntry, TransportEntry};
 use trunkline_transport::SdkBridge;
+use trunkline_wire::version::Era;
 
 pub(crate) use crate::elicit::Elicit;
 pub(crate) use custom::CustomServer;
 pub(crate) use machine::Machine;
 pub use relay::{Relay, RelayFuture, RelayStream, RelayedServer};
+pub use roots::{Roots, RootsRequest};
 pub use sampling::{Sampling, SamplingRequest};
 pub(crate) use startup_limiter::StartupLimiter;
 pub(crate) use state::SIGN_IN_HINT;
@@ -46,7 +49,7 @@ use crate::catalog::{
 };
 use crate::elicit::{Broker, InFlight};
 use crate::eras::EraMemory;
-use crate::event::EventSender;
+use crate::event::{EventSender, NotificationTap};
 use crate::hooks::Hooks;
 use crate::logs::{LogStore, MessageTap, Recorder, Tracer};
 use crate::network::Network;
@@ -66,6 +69,12 @@ pub(crate) struct HostShared {
     pub(crate) hooks: Arc<Hooks>,
     /// The embedder's model, for servers that request sampling.
     pub(crate) sampling: Option<Arc<dyn Sampling>>,
+    /// The roots of the program's clients.
+    pub(crate) roots: Option<Arc<dyn Roots>>,
+    /// Receives the notifications that the program may forward.
+    pub(crate) on_notification: Option<NotificationTap>,
+    /// The level of log messages that servers are asked for.
+    pub(crate) log_level: ArcSwapOption<String>,
     pub(crate) secrets: Option<Arc<dyn Secrets>>,
     pub(crate) network: Network,
     /// Runs local servers elsewhere.
@@ -279,12 +288,14 @@ enum Command {
 }
 
 impl Connection {
-    /// Starts connecting once `before` is gone. A lazy server with a stored catalog waits until it
+    /// Starts connecting once `before` is gone. `owner` is the client that it belongs to, if it is
+    /// not shared. A lazy server with a stored catalog waits until it
     /// is needed.
     pub(crate) fn start(
         source: Source,
         hash: String,
         shared: &Arc<HostShared>,
+        owner: Option<Arc<str>>,
         before: Option<oneshot::Receiver<()>>,
     ) -> Self {
         let name: Arc<str> = source.name().into();
@@ -336,7 +347,7 @@ impl Connection {
             version: watch::Sender::new(0),
             shared: Arc::clone(shared),
             notifications: Arc::default(),
-            in_flight: Arc::default(),
+            in_flight: Arc::new(InFlight::owned_by(owner)),
             subscriptions: ResourceSubscriptions::default(),
             fetched: FetchCache::default(),
             sign_in_tools: OnceLock::new(),
@@ -361,10 +372,21 @@ impl Connection {
         self.core.status.load_full()
     }
 
-    /// Returns the register of calls in flight, if anybody answers elicitations.
+    /// Returns the register of calls in flight, if anybody wants to know whose a server's
+    /// questions and messages are.
     pub(crate) fn in_flight(&self) -> Option<&InFlight> {
-        let elicits = self.core.shared.broker.is_staffed();
-        elicits.then_some(&*self.core.in_flight)
+        let shared = &self.core.shared;
+        let wanted = shared.broker.is_staffed()
+            || shared.sampling.is_some()
+            || shared.on_notification.is_some();
+        wanted.then_some(&*self.core.in_flight)
+    }
+
+    /// Asks the server for log messages of the level that the program wants.
+    pub(crate) fn apply_log_level(&self) {
+        if let Some(connected) = self.connected() {
+            self.core.apply_log_level(&connected);
+        }
     }
 
     pub(crate) fn source(&self) -> &Source {
@@ -559,6 +581,18 @@ fn waits_for_sign_in(state: &State) -> bool {
 }
 
 impl Core {
+    /// Asks a legacy server for log messages of the level that the program wants. A modern one
+    /// learns it with each request.
+    fn apply_log_level(&self, connected: &Connected) {
+        let level = self.shared.log_level.load();
+        if let Some(level) = &*level
+            && connected.era() == Era::Legacy
+            && connected.identity().capabilities.logging
+        {
+            connected.client.request_log_level(level);
+        }
+    }
+
     fn tool_options(&self, header_parameters: bool) -> ToolOptions<'_> {
         let bare = self.shared.settings.sdk_without_prefix;
         self.source

@@ -95,13 +95,12 @@ impl Attempt<'_, '_> {
         loop {
             let inbound = Inbound::new(
                 Arc::clone(&self.core.name),
-                shared.settings.project_dir.as_deref(),
-                Arc::clone(&shared.broker),
+                Arc::clone(shared),
                 Arc::clone(&self.core.in_flight),
                 Arc::clone(&self.core.notifications),
                 self.core.recorder.clone(),
             );
-            let inbound = Arc::new(inbound.with_sampling(shared.sampling.clone()));
+            let inbound = Arc::new(inbound);
             let handler: Arc<dyn Handler> = inbound.clone();
             let opening = factory::open(self.core, source, protocol, handler.clone());
             let OpenedLink {

@@ -38,6 +38,9 @@ impl_for_closures!(Sampling, create_message(SamplingRequest) -> Result<Json, Str
 pub struct SamplingRequest {
     /// The server, by its name as configured.
     pub server: Arc<str>,
+    /// The client of the calls that it may belong to:
+    /// [`CallOptions::client`](crate::CallOptions::client).
+    pub client: Option<Arc<str>>,
     /// The params of `sampling/createMessage`: `messages`, `systemPrompt`, `maxTokens`, …;
     /// untrusted text, without hidden characters.
     pub params: Json,
@@ -47,6 +50,7 @@ impl fmt::Debug for SamplingRequest {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         f.debug_struct("SamplingRequest")
             .field("server", &self.server)
+            .field("client", &self.client)
             .finish_non_exhaustive()
     }
 }
@@ -55,6 +59,7 @@ impl fmt::Debug for SamplingRequest {
 pub(super) fn answer(
     sampling: Option<&Arc<dyn Sampling>>,
     server: &Arc<str>,
+    client: Option<Arc<str>>,
     params: Option<Json>,
 ) -> ResponseFuture {
     let Some(sampling) = sampling else {
@@ -69,7 +74,11 @@ pub(super) fn answer(
             Ok(params) => params?,
             Err(error) => return failed(&error.to_string()),
         };
-        let message = sampling.create_message(SamplingRequest { server, params });
+        let message = sampling.create_message(SamplingRequest {
+            server,
+            client,
+            params,
+        });
         match tokio::time::timeout(SAMPLING_TIMEOUT, message).await {
             Err(_) => failed("the model did not answer in time"),
             Ok(Err(error)) => failed(&one_line(&error).0),
@@ -150,7 +159,13 @@ mod tests {
                 Err((-32602, "this client does not support tools in sampling")),
             ),
         ] {
-            let said = answer(Some(&model()), &"s".into(), Some(params.clone().into())).await;
+            let said = answer(
+                Some(&model()),
+                &"s".into(),
+                None,
+                Some(params.clone().into()),
+            )
+            .await;
             let said = match &said {
                 Ok(message) => Ok(message
                     .get("content")
@@ -162,7 +177,13 @@ mod tests {
             let said = said.as_ref().map(String::as_str).map_err(|error| *error);
             assert_eq!(said, expected, "{params}");
         }
-        let none = answer(None, &"s".into(), Some(json!({"messages": []}).into())).await;
+        let none = answer(
+            None,
+            &"s".into(),
+            None,
+            Some(json!({"messages": []}).into()),
+        )
+        .await;
         assert_eq!(none.unwrap_err().code, -32601);
     }
 }

@@ -149,6 +149,7 @@ async fn connect(
     match outcome.map_err(|failure| explained(core, failure)) {
         Ok((connected, catalog, subscription)) => {
             let (connected, catalog) = (Arc::new(connected), Arc::new(catalog));
+            core.apply_log_level(&connected);
             core.publish(
                 State::Connected(Arc::clone(&connected)),
                 Some(Arc::clone(&catalog)),

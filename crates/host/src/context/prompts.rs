@@ -3,10 +3,10 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use trunkline_wire::RequestError;
 use trunkline_wire::mcp::{
     Completion, GetPromptResult, Prompt, PromptArgument, PromptMessage, Reference,
 };
+use trunkline_wire::{Json, RequestError};
 
 use super::CommandLine;
 use super::ReadOptions;
@@ -51,6 +51,8 @@ pub struct PromptOutput {
     pub description: Option<String>,
     /// The messages, in order; untrusted text, without hidden characters.
     pub messages: Vec<PromptMessage>,
+    /// The whole result as the server sent it.
+    pub raw: Json,
 }
 
 impl Host {
@@ -154,6 +156,7 @@ impl Host {
             prompt: name.to_owned(),
             description: description.map(|text| sanitize::shown(&text).0.into_owned()),
             messages,
+            raw: result,
         })
     }
 

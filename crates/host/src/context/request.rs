@@ -107,13 +107,17 @@ impl Host {
                     Some(on_progress) => Some(&mut **on_progress),
                     None => None,
                 },
+                meta: options.meta.as_ref(),
+                forward_url_elicitation: options.forward_url_elicitation,
             };
             let send = request.send(client, limits);
             let outcome = match connection.in_flight() {
                 None => send.await,
                 Some(in_flight) => {
                     let origin = Origin::new(None, options.client.clone());
-                    Box::pin(in_flight.track(&origin, send)).await
+                    let waited = Instant::now();
+                    let outcome = Box::pin(in_flight.track(&origin, deadline, send)).await;
+                    outcome.ok_or_else(|| CallError::busy(server, waited.elapsed()))?
                 }
             };
             let error = match outcome {

@@ -44,6 +44,8 @@ pub struct ResourceContents {
     pub contents: Vec<ResourceContent>,
     /// Irregularities of the contents.
     pub warnings: Vec<String>,
+    /// The whole result as the server sent it.
+    pub raw: Json,
 }
 
 impl Host {
@@ -157,6 +159,7 @@ fn contents(server: &str, uri: &str, result: &Json) -> Result<ResourceContents, 
         uri: uri.to_owned(),
         contents,
         warnings,
+        raw: result.clone(),
     })
 }
 

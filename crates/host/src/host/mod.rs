@@ -11,7 +11,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use futures_util::future::join_all;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
@@ -53,6 +53,8 @@ pub struct Host {
 pub(crate) struct Inner {
     /// The host of the agent whose view this is (AGT-1).
     parent: Option<Parent>,
+    /// The client that the agent's own servers belong to.
+    owner: Option<Arc<str>>,
     guard: Arc<Guard>,
     discovery: Option<Discovery>,
     context: Arc<HostShared>,
@@ -106,6 +108,8 @@ impl Host {
             catalogs: store,
             elicit,
             sampling,
+            roots,
+            on_notification,
             secrets,
             network,
             relay,
@@ -143,6 +147,9 @@ impl Host {
             broker: Arc::new(Broker::new(Arc::clone(&hooks), elicit)),
             hooks,
             sampling,
+            roots,
+            on_notification,
+            log_level: ArcSwapOption::empty(),
             secrets,
             network,
             relay,
@@ -160,6 +167,7 @@ impl Host {
         let host = Self {
             inner: Arc::new(Inner {
                 parent: None,
+                owner: None,
                 guard: Arc::new(guard),
                 discovery,
                 bypass_policy,
@@ -201,6 +209,27 @@ impl Host {
     pub async fn reload(&self) {
         if let Some(discovery) = &self.inner.discovery {
             discovery.reload().await;
+        }
+    }
+
+    /// Asks all servers for log messages of at least this level: `debug`, `info`, `notice`,
+    /// `warning`, `error`, `critical`, `alert` or `emergency`. Without it, servers decide. Their
+    /// messages go to their logs, and to
+    /// [`HostBuilder::on_notification`](crate::HostBuilder::on_notification).
+    pub fn set_log_level(&self, level: &str) {
+        let level = Arc::new(level.to_owned());
+        let context = &self.inner.context;
+        let old = context.log_level.swap(Some(Arc::clone(&level)));
+        if old.is_some_and(|old| *old == *level) {
+            return;
+        }
+        let mut hosts = vec![self.root().clone()];
+        hosts.extend(lock(&self.root().inner.changing).agents());
+        for connection in hosts.iter().flat_map(|host| {
+            let own = host.inner.connections.load_full();
+            own.values().cloned().collect::<Vec<_>>()
+        }) {
+            connection.apply_log_level();
         }
     }
 

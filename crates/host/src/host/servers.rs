@@ -38,6 +38,12 @@ impl Changing {
         self.agents.push(Arc::downgrade(agent));
     }
 
+    /// The agents that still exist.
+    pub(super) fn agents(&self) -> Vec<Host> {
+        let agents = self.agents.iter().filter_map(Weak::upgrade);
+        agents.map(Host::from_inner).collect()
+    }
+
     /// Closes a connection in the background; resolves when nothing is left of it.
     fn leave(&mut self, connection: Arc<Connection>) -> oneshot::Receiver<()> {
         self.leaving.retain(|leaving| !leaving.is_finished());
@@ -203,7 +209,13 @@ impl Host {
         let name: Arc<str> = source.name().into();
         // The new one may need a port or a lock that the old one holds.
         let old = connections.remove(&name).map(|old| changing.leave(old));
-        let new = Connection::start(source, hash, &self.inner.context, old);
+        let new = Connection::start(
+            source,
+            hash,
+            &self.inner.context,
+            self.inner.owner.clone(),
+            old,
+        );
         self.inner.context.events.changed(&name);
         connections.insert(name, Arc::new(new));
     }

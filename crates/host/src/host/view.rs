@@ -38,6 +38,7 @@ impl Host {
         let guard = self.inner.guard.below(rules, scope.permit.take());
         let agent = Self {
             inner: Arc::new(Inner {
+                owner: scope.client.take(),
                 guard: Arc::new(guard),
                 discovery: None,
                 bypass_policy: self.inner.bypass_policy,

@@ -33,7 +33,7 @@ mod store;
 use std::borrow::Cow;
 use std::path::PathBuf;
 
-use trunkline_wire::Json;
+use trunkline_wire::{Json, ObjectWriter};
 
 #[cfg(not(feature = "images"))]
 use crate::absent::image;
@@ -64,6 +64,8 @@ pub struct CallOutput {
     pub files: Vec<SavedFile>,
     /// Warnings about the result.
     pub warnings: Vec<String>,
+    /// The whole result as the server sent it, with [`CallOptions::raw`](crate::CallOptions::raw).
+    pub raw: Option<Json>,
 }
 
 /// A part of a result that was saved to a file.
@@ -88,6 +90,7 @@ impl CallOutput {
             meta: None,
             files: Vec::new(),
             warnings: Vec::new(),
+            raw: None,
         }
     }
 
@@ -102,6 +105,27 @@ impl CallOutput {
     /// Returns the content blocks by their types.
     pub fn content(&self) -> impl Iterator<Item = Content> + '_ {
         self.content.iter().map(Content::from)
+    }
+
+    /// Returns the result as an MCP `CallToolResult`: as the server sent it, where
+    /// [`raw`](Self::raw) has it.
+    pub fn to_json(&self) -> Json {
+        if let Some(raw) = &self.raw {
+            return raw.clone();
+        }
+        let blocks: Vec<Json> = self.content.iter().map(ContentBlock::to_json).collect();
+        let mut result = ObjectWriter::new();
+        // Blocks are JSON already.
+        let blocks = Json::encode(&blocks).unwrap_or_else(|_| Json::null());
+        result.raw("content", &blocks);
+        if let Some(structured) = &self.structured_content {
+            result.raw("structuredContent", structured);
+        }
+        result.value("isError", &self.is_error.into());
+        if let Some(meta) = &self.meta {
+            result.raw("_meta", meta);
+        }
+        result.finish()
     }
 
     /// Returns the text blocks, joined by line breaks.
@@ -119,6 +143,7 @@ impl From<CallToolResult> for CallOutput {
             structured_content,
             is_error,
             meta,
+            raw: _,
         } = result;
         let mut warnings = Vec::new();
         if omitted > 0 {
@@ -136,6 +161,7 @@ impl From<CallToolResult> for CallOutput {
             meta,
             files: Vec::new(),
             warnings,
+            raw: None,
         }
     }
 }

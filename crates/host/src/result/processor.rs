@@ -65,6 +65,7 @@ impl ResultProcessor {
             meta,
             mut files,
             mut warnings,
+            raw,
         } = output;
         let mut parts = Vec::with_capacity(content.len());
         let mut unsaid = 0;
@@ -89,6 +90,7 @@ impl ResultProcessor {
             meta,
             files,
             warnings,
+            raw,
         }
     }
 

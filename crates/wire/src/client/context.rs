@@ -8,7 +8,10 @@ use super::input_required::{MultiRoundRequest, MultiRoundResult};
 use super::{CatalogBudget, Client, Listing};
 use crate::json::{Json, ObjectWriter};
 use crate::mcp::{Completion, Item, Reference, ResultKind, Skill};
-use crate::peer::{Progress, RequestError};
+use crate::peer::{Progress, RequestError, RequestOptions};
+
+/// The time for a server to take the level of its log messages.
+const LOG_LEVEL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Options for a request that may need several rounds.
 #[derive(Default)]
@@ -19,6 +22,10 @@ pub struct FetchOptions<'a> {
     pub idle: Option<Duration>,
     /// Called with each progress update, in order.
     pub on_progress: Option<&'a mut (dyn FnMut(Progress) + Send)>,
+    /// Additional members of `_meta`.
+    pub meta: Option<&'a Json>,
+    /// Whether the caller handles error -32042 itself, instead of this client.
+    pub forward_url_elicitation: bool,
 }
 
 impl Client {
@@ -103,6 +110,20 @@ impl Client {
             .await
     }
 
+    /// Asks a legacy server for log messages of at least this level, without waiting for its
+    /// answer. A modern one takes it with each request: [`LOG_LEVEL`](super::LOG_LEVEL).
+    pub fn request_log_level(&self, level: &str) {
+        let mut params = ObjectWriter::new();
+        params.string("level", level);
+        let options = RequestOptions {
+            routing: self.routing_without_name(),
+            deadline: Instant::now().checked_add(LOG_LEVEL_TIMEOUT),
+            ..RequestOptions::default()
+        };
+        self.peer()
+            .request_detached("logging/setLevel", params.finish(), options);
+    }
+
     /// Sends a request that has a URI and an empty result.
     async fn resource_request(
         &self,
@@ -154,10 +175,11 @@ impl Client {
             name,
             write,
             parameters: &|| None,
-            meta: None,
+            meta: limits.meta,
             token: self.peer.progress_token(),
             deadline: limits.deadline,
             idle: limits.idle,
+            forward_url_elicitation: limits.forward_url_elicitation,
             on_progress: match &mut limits.on_progress {
                 Some(on_progress) => Some(&mut **on_progress),
                 None => None,

@@ -31,6 +31,8 @@ pub(super) struct MultiRoundRequest<'a> {
     pub(super) token: u64,
     pub(super) deadline: Option<Instant>,
     pub(super) idle: Option<Duration>,
+    /// Whether error -32042 is returned instead of handled.
+    pub(super) forward_url_elicitation: bool,
     pub(super) on_progress: Option<&'a mut (dyn FnMut(Progress) + Send)>,
 }
 
@@ -60,7 +62,8 @@ impl Client {
         loop {
             let result = match self.send_round(&mut request, inputs.as_ref()).await {
                 Err(RequestError::Rpc(error))
-                    if error.code == RpcError::URL_ELICITATION_REQUIRED =>
+                    if error.code == RpcError::URL_ELICITATION_REQUIRED
+                        && !request.forward_url_elicitation =>
                 {
                     self.open_required_urls(error, visits, &mut request.deadline)
                         .await?;

@@ -3,6 +3,9 @@
 use crate::json::{Json, ObjectWriter};
 use crate::mcp::Implementation;
 
+/// The member with the minimum level of log messages for a request.
+pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+
 /// Serialized once per connection.
 #[derive(Clone, Default)]
 pub(super) struct RequestMeta(String);
@@ -40,7 +43,10 @@ impl RequestMeta {
             if let Some(more) = more {
                 // Callers must not set members that the protocol defines.
                 more.members(|key, value| {
-                    if key != "progressToken" && !key.starts_with("io.modelcontextprotocol/") {
+                    let reserved = key.starts_with("io.modelcontextprotocol/");
+                    // The level of log messages is the caller's, and only of modern requests.
+                    let level = key == LOG_LEVEL && !self.0.is_empty();
+                    if key != "progressToken" && (!reserved || level) {
                         meta.raw(key, &value);
                     }
                 });

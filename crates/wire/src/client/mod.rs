@@ -21,6 +21,7 @@ use input_required::{MultiRoundRequest, MultiRoundResult};
 pub use lists::{
     CatalogBudget, Listing, MAX_CATALOG_BYTES, MAX_CURSOR_BYTES, MAX_LIST_BYTES, MAX_PAGES,
 };
+pub use meta::LOG_LEVEL;
 use meta::RequestMeta;
 pub use notification_waiters::NotificationWaiters;
 pub use url_elicitation::MAX_URL_ELICITATIONS;
@@ -124,6 +125,8 @@ pub struct CallRequest<'a> {
     pub task: Option<&'a mut Option<ByteString>>,
     /// Called with each progress update, in order.
     pub on_progress: Option<&'a mut (dyn FnMut(Progress) + Send)>,
+    /// Whether the caller handles error -32042 itself, instead of this client.
+    pub forward_url_elicitation: bool,
 }
 
 /// The changes to subscribe to (modern: `subscriptions/listen`).
@@ -205,6 +208,7 @@ impl Client {
             token: self.peer.progress_token(),
             deadline: target.deadline,
             idle: target.idle,
+            forward_url_elicitation: target.forward_url_elicitation,
             on_progress: match &mut call.on_progress {
                 Some(on_progress) => Some(&mut **on_progress),
                 None => None,
@@ -332,6 +336,7 @@ struct CallParams<'a> {
     meta: Option<&'a Json>,
     deadline: Option<Instant>,
     idle: Option<Duration>,
+    forward_url_elicitation: bool,
 }
 
 impl<'a> CallRequest<'a> {
@@ -343,6 +348,7 @@ impl<'a> CallRequest<'a> {
             meta: self.meta,
             deadline: self.deadline,
             idle: self.idle,
+            forward_url_elicitation: self.forward_url_elicitation,
         }
     }
 }

@@ -102,6 +102,9 @@ pub struct CallToolResult {
     pub is_error: bool,
     /// The `_meta` of the result.
     pub meta: Option<Json>,
+    /// The whole result as the server wrote it. `None` in the form of protocol version 2024-10-07,
+    /// which today's clients do not read.
+    pub raw: Option<Json>,
 }
 
 /// The kind of a result, from `resultType`.
@@ -129,6 +132,7 @@ impl CallToolResult {
             structured_content: None,
             is_error: false,
             meta: None,
+            raw: None,
         };
         let (mut blocks, mut whole) = (Blocks::default(), None);
         let mut tool_result = None;
@@ -143,10 +147,12 @@ impl CallToolResult {
             _ => kind.member(key, value),
         };
         let block = |block| blocks.push(block);
-        let (object, _) = result.members_and_list("content", other, block);
+        let (object, listed) = result.members_and_list("content", other, block);
         if !object {
             return Err("the result is not an object".to_owned());
         }
+        let is_current = listed == Some(true) && whole.is_none() && tool_result.is_none();
+        read.raw = is_current.then(|| result.clone());
         read.set_content(whole.map_or(blocks, Blocks::read));
         if let Some(tool_result) = tool_result {
             read.add_tool_result(tool_result);

@@ -36,6 +36,8 @@ pub struct ServerCapabilities {
     pub prompts: bool,
     /// Completes arguments.
     pub completions: bool,
+    /// Sends log messages.
+    pub logging: bool,
     /// Notifies of changes to subscribed resources.
     pub subscribe: bool,
     /// May turn tool calls into tasks.
@@ -57,6 +59,7 @@ impl ServerCapabilities {
             resources: false,
             prompts: false,
             completions: false,
+            logging: false,
             subscribe: false,
             tasks: false,
             cancel_tasks: false,
@@ -75,6 +78,7 @@ impl ServerCapabilities {
                 }
                 "prompts" => (read.prompts, read.list_changed[2]) = (has, changes()),
                 "completions" => read.completions = has,
+                "logging" => read.logging = has,
                 "tasks" => {
                     let requests = feature.get("requests").and_then(|all| all.get("tools"));
                     let call = requests.and_then(|tools| tools.get("call"));

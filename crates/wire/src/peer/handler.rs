@@ -21,6 +21,17 @@ pub trait Handler: Send + Sync + 'static {
         Box::pin(async move { Err(RpcError::method_not_found(&method)) })
     }
 
+    /// As [`Handler::request`], for handlers that need the id of the request, as the peer wrote it.
+    fn request_with_id(
+        &self,
+        id: &Json,
+        method: ByteString,
+        params: Option<Json>,
+    ) -> ResponseFuture {
+        let _ = id;
+        self.request(method, params)
+    }
+
     /// Returns true if the response to this method needs the user. Call timeouts are paused
     /// meanwhile.
     fn prompts_user(&self, method: &str) -> bool {

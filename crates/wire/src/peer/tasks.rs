@@ -334,7 +334,7 @@ impl Reader {
             return MessageClass::Request;
         };
         let asks = self.handler.prompts_user(&method);
-        let work = self.handler.request(method, params);
+        let work = self.handler.request_with_id(&id, method, params);
         let shared = Arc::clone(&self.shared.0);
         let answered = id.clone();
         // The task starts after it is registered; otherwise a fast response could miss its own

@@ -92,6 +92,7 @@ impl Client {
             token,
             deadline: target.deadline,
             idle: target.idle,
+            forward_url_elicitation: target.forward_url_elicitation,
             on_progress: None,
         };
         self.send_multi_round(request, |result| {
