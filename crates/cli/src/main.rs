@@ -9,6 +9,8 @@ mod browser;
 mod change;
 mod commands;
 mod complete;
+#[cfg(unix)]
+mod daemon_use;
 mod elicit;
 mod example;
 mod exit;
@@ -286,6 +288,8 @@ async fn run(args: Args) -> Exit {
         }
         Command::Logs(logs) => commands::logs::run(&config, &logs, json).await,
         Command::Sdk { config: more } => commands::sdk::run(config.and(more)).await,
+        #[cfg(unix)]
+        Command::Daemon(daemon) => commands::daemon::run(daemon, json).await,
         Command::Serve(serve) => commands::serve::run(config, serve).await,
         Command::Completions(completions) => commands::completions::run(&completions, json),
         Command::Man { out } => commands::man::run(out.as_deref(), json),

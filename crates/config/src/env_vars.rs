@@ -72,6 +72,8 @@ variables! {
     /// `true` starts a server whose tools are known from an earlier run only when one of them is
     /// called (LIF-13).
     TRUNKLINE_LAZY = "false";
+    /// `true` starts local servers here even if a daemon runs them (GW-5).
+    TRUNKLINE_NO_DAEMON = "false";
     /// Spans and events to print to stderr, for example `trunkline=info`; `--verbose` is the same.
     RUST_LOG = "";
     /// `true` omits `mcp__<server>__` from the names of the embedding program's tools (TOOL-2).

@@ -98,6 +98,7 @@ impl Handler for PeerHandler {
     }
 
     fn notification(&self, method: &str, params: Option<Json>) {
+        self.activity.note(method);
         self.session.notification(method, params);
     }
 }

@@ -12,6 +12,8 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 
 pub(crate) use self::config::{ConfigArgs, expand_mcp_config};
+#[cfg(unix)]
+pub(crate) use self::duration::positive_duration;
 pub(crate) use self::servers::{
     AddArgs, AddJsonArgs, AddOptions, EditArgs, ImportArgs, ListArgs, NewTransport, WriteScope,
 };
@@ -19,6 +21,8 @@ pub(crate) use self::sign_in::XaaCommand;
 pub(crate) use self::support::{CompletionsArgs, DoctorArgs, LogsArgs};
 use self::use_servers::at_least_one;
 pub(crate) use self::use_servers::{CallArgs, PromptArgs, ReadArgs, ToolFormat};
+#[cfg(unix)]
+use crate::commands::daemon::{DAEMON_HELP, DaemonArgs};
 use crate::commands::install::{INSTALL_HELP, InstallArgs, UninstallArgs};
 use crate::commands::serve::ServeArgs;
 use crate::help::{
@@ -309,6 +313,10 @@ pub(crate) enum Command {
         #[command(flatten)]
         config: ConfigArgs,
     },
+    /// Run one process of each server for all clients
+    #[cfg(unix)]
+    #[command(after_help = DAEMON_HELP)]
+    Daemon(DaemonArgs),
     /// Serve all servers as one MCP server
     Serve(ServeArgs),
     /// Print or install a shell completion script

@@ -9,6 +9,8 @@ pub(crate) mod check;
 pub(crate) mod clean;
 pub(crate) mod completions;
 pub(crate) mod context;
+#[cfg(unix)]
+pub(crate) mod daemon;
 pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod edit;

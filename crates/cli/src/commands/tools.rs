@@ -126,7 +126,7 @@ async fn with_configured(
             _ => {}
         }
     }
-    let mut builder = configured.host();
+    let mut builder = configured.host_with_daemon();
     if let Some(wanted) = wanted {
         builder = builder.only(move |name| name == wanted);
     }

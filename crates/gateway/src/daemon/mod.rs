@@ -9,6 +9,7 @@
 
 mod control;
 mod processes;
+mod relay;
 mod servers;
 
 use std::io;
@@ -33,6 +34,7 @@ use control::Clients;
 use servers::Servers;
 
 pub use control::{request_status, request_stop};
+pub use relay::DaemonRelay;
 
 /// How long a server without clients stays, unless told otherwise.
 pub const SERVER_IDLE: Duration = Duration::from_mins(5);

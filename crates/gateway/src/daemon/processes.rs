@@ -54,7 +54,9 @@ fn read(pid: u32) -> Option<Process> {
         pid,
         parent,
         group,
-        memory: own_memory(&file("statm")?, rustix::param::page_size() as u64)?,
+        memory: file("status")
+            .and_then(|status| own_memory(&status))
+            .unwrap_or(0),
         argv: argv.split_terminator('\0').map(str::to_owned).collect(),
     })
 }
@@ -66,12 +68,13 @@ fn parent_and_group(stat: &str) -> Option<(u32, u32)> {
     Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
 }
 
-/// Resident less shared pages in `/proc/<pid>/statm`.
-fn own_memory(statm: &str, page: u64) -> Option<u64> {
-    let mut fields = statm.split_whitespace().skip(1);
-    let resident: u64 = fields.next()?.parse().ok()?;
-    let shared: u64 = fields.next()?.parse().ok()?;
-    Some(resident.saturating_sub(shared) * page)
+/// The anonymous memory in `/proc/<pid>/status`; a zombie has none.
+fn own_memory(status: &str) -> Option<u64> {
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("RssAnon:"))?;
+    let kilobytes: u64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
+    Some(kilobytes << 10)
 }
 
 #[cfg(test)]
@@ -93,12 +96,9 @@ mod tests {
         let stat = "42 (a) b (c) S 7 42 42 0 -1 4194304";
         assert_eq!(parent_and_group(stat), Some((7, 42)));
         assert_eq!(parent_and_group("42"), None);
-        assert_eq!(
-            own_memory("1000 300 100 5 0 200 0\n", 4096),
-            Some(200 * 4096)
-        );
-        assert_eq!(own_memory("1000 100 300", 4096), Some(0));
-        assert_eq!(own_memory("", 4096), None);
+        let status = "Name:\tx\nRssAnon:\t     200 kB\nRssFile:\t 1 kB\n";
+        assert_eq!(own_memory(status), Some(200 << 10));
+        assert_eq!(own_memory("State:\tZ (zombie)\n"), None);
     }
 
     #[test]

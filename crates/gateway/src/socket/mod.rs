@@ -9,6 +9,7 @@ mod hello;
 mod instance;
 mod listener;
 mod place;
+mod serve;
 
 pub use client::{ConnectFailure, SocketConnection, connect};
 pub use hello::{
@@ -18,3 +19,4 @@ pub use hello::{
 pub use instance::{InstanceLock, LockError};
 pub use listener::{Accepted, BindError, Listener, PeerIdentity, is_allowed_peer};
 pub use place::{PlaceError, SocketPlace, default_place};
+pub use serve::serve_socket;

@@ -39,6 +39,8 @@ pub(super) struct OpenedLink {
     pub(super) stderr: Option<StderrLog>,
     /// The process started for the link, if any.
     pub(super) process: Option<StartedProcess>,
+    /// Whether another process runs the server, whose protocol is then unknown here.
+    pub(super) is_relayed: bool,
 }
 
 /// A process started for a link.
@@ -53,6 +55,7 @@ impl OpenedLink {
             peer: core.recorder.peer(transport, handler),
             stderr: None,
             process: None,
+            is_relayed: false,
         }
     }
 }
@@ -92,7 +95,10 @@ pub(super) async fn open(
                 && let Some(stream) = relay.open(relayed(core, entry, &server)).await
             {
                 let transport = IoTransport::new(stream.reader, stream.writer);
-                return Ok(OpenedLink::new(core, transport, handler));
+                return Ok(OpenedLink {
+                    is_relayed: true,
+                    ..OpenedLink::new(core, transport, handler)
+                });
             }
             let spawned = server.spawn();
             let transport =

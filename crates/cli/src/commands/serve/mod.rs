@@ -2,6 +2,8 @@
 //! stdout.
 
 mod permit;
+#[cfg(unix)]
+mod socket;
 mod stdio;
 
 use trunkline::HostBuilder;
@@ -24,6 +26,11 @@ pub(crate) struct ServeArgs {
     #[arg(long)]
     pub(crate) search: bool,
 
+    /// Listen on a Unix socket instead [default path: gateway.sock in the runtime directory]
+    #[cfg(unix)]
+    #[arg(long, value_name = "PATH", num_args = 0..=1)]
+    pub(crate) socket: Option<Option<std::path::PathBuf>>,
+
     /// Restrict the client to this profile of the settings
     #[arg(long, value_name = "NAME")]
     pub(crate) profile: Option<String>,
@@ -45,6 +52,12 @@ pub(crate) async fn run(config: ConfigArgs, serve: ServeArgs) -> Exit {
         Err(exit) => return exit,
     };
     let gateway = Gateway::start(builder, options(&serve));
+    #[cfg(unix)]
+    if let Some(path) = serve.socket {
+        let exit = socket::serve(&gateway, path).await;
+        gateway.shutdown().await;
+        return exit;
+    }
     let work = stdio::serve(&gateway, ClientInfo::new("stdio").profile(serve.profile));
     run_gateway(&gateway, work).await
 }
@@ -60,9 +73,12 @@ pub(crate) fn options(serve: &ServeArgs) -> GatewayOptions {
 pub(crate) fn host(config: &ConfigArgs) -> Result<HostBuilder, Exit> {
     let configured = session::configuration(config)?;
     configured.warn();
+    for own in configured.set.own_gateways() {
+        output::warning(&own.to_string());
+    }
     let connectors = session::connectors(configured.loader.layout());
     let mut builder = configured
-        .host()
+        .host_with_daemon()
         .sign_in_tools(true)
         .watch(true)
         .permit(permit::ClientCalls);
