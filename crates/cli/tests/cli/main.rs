@@ -23,6 +23,7 @@ mod concurrency;
 mod config;
 mod connectors;
 mod context;
+mod daemon;
 mod doctor;
 mod doctor_bundle;
 mod doctor_fix;

@@ -63,7 +63,7 @@ pub(super) async fn start(
                 &format!("the daemon ended at once: {status}"),
                 Some("see `trunkline daemon logs`"),
             );
-            output::stderr_lines(&lines);
+            output::stderr_lines("daemon", &lines);
             return Err(Exit::Failed);
         }
         if Instant::now() >= latest {
