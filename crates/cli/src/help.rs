@@ -23,8 +23,8 @@ Examples:
 
 Put a command with flags after `--`. Use ${VAR} or ${keyring:service/account} for secrets.
 
-After writing the entry, `add` connects to the server once and reports the result; --json has it
-under \"check\". The exit code is 0 even if the server cannot be reached. A project's server starts
+After writing the entry, `add` connects to the server once and reports the result; --json has it \
+under \"check\". The exit code is 0 even if the server cannot be reached. A project's server starts \
 only after `trunkline approve`.";
 
 pub(crate) const EDIT_HELP: &str = "\
@@ -39,28 +39,28 @@ Examples:
 Only the changed fields are rewritten. `trunkline get <name>` connects to the server afterwards.";
 
 pub(crate) const LOGIN_HELP: &str = "\
-Opens the server's sign-in page in the browser and waits until you have signed in. Tokens are stored
+Opens the server's sign-in page in the browser and waits until you have signed in. Tokens are stored \
 in the keychain of the system, or in a file that only you can read, and are refreshed on their own.
 
-Without a display, `login` shows a code for another device, or prints the URL if the provider has no
-codes. Open it on any machine; if the browser cannot reach this one afterwards, paste the URL of the
+Without a display, `login` shows a code for another device, or prints the URL if the provider has no \
+codes. Open it on any machine; if the browser cannot reach this one afterwards, paste the URL of the \
 page that failed to load.
 
-With several accounts at one server, sign in to each with --account, and choose one in the entry:
+With several accounts at one server, sign in to each with --account, and choose one in the entry: \
 `trunkline edit NAME --set account=work`.";
 
 pub(crate) const XAA_HELP: &str = "\
-One sign-in at the identity provider serves every server whose entry has \"oauth\": {\"xaa\": true}:
-its tokens are exchanged without a browser (enterprise-managed authorization). The provider is
-\"xaaIdp\" in your settings file, or in that of your organisation; its client secret is in the
+One sign-in at the identity provider serves every server whose entry has \"oauth\": {\"xaa\": true}: \
+its tokens are exchanged without a browser (enterprise-managed authorization). The provider is \
+\"xaaIdp\" in your settings file, or in that of your organisation; its client secret is in the \
 keychain.";
 
 pub(crate) const CLEAN_HELP: &str = "\
-A server no longer exists if no configuration file names it: neither yours, nor those of the
-projects in ~/.claude.json, nor those of this directory. Servers of --mcp-config and --plugin-dir
-count only if those options are given here; servers of embedding programs and of another
-CLAUDE_CONFIG_DIR never count. Approvals of such servers are removed from ~/.claude.json; nothing
-else in your configuration changes. While another trunkline process runs, files of the last 24
+A server no longer exists if no configuration file names it: neither yours, nor those of the \
+projects in ~/.claude.json, nor those of this directory. Servers of --mcp-config and --plugin-dir \
+count only if those options are given here; servers of embedding programs and of another \
+CLAUDE_CONFIG_DIR never count. Approvals of such servers are removed from ~/.claude.json; nothing \
+else in your configuration changes. While another trunkline process runs, files of the last 24 \
 hours are kept.";
 
 pub(crate) const SDK_HELP: &str = "\
@@ -71,8 +71,8 @@ Examples:
   trunkline completions --install
   trunkline completions bash > trunkline.bash
 
-In bash, zsh and fish, names of servers, tools, arguments, prompts and resources are completed too,
-from the configuration and the stored catalogs; nothing is started. Names with spaces, quotes or
+In bash, zsh and fish, names of servers, tools, arguments, prompts and resources are completed too, \
+from the configuration and the stored catalogs; nothing is started. Names with spaces, quotes or \
 other characters that a shell interprets are not offered.";
 
 pub(crate) const DOCTOR_HELP: &str = "\
@@ -82,16 +82,16 @@ Examples:
   trunkline doctor --fix --dry-run
   trunkline doctor --bundle
 
-Checks each server step by step: its entry, policy and approval, its program or the way to its host,
-the handshake, the sign-in and its lists. The exit code is that of the first failure; servers that
+Checks each server step by step: its entry, policy and approval, its program or the way to its host, \
+the handshake, the sign-in and its lists. The exit code is that of the first failure; servers that \
 you switched off do not count unless you name them. -v shows all steps.
 
---fix changes only entries of your own files, and only where nothing has to be guessed. Servers that
+--fix changes only entries of your own files, and only where nothing has to be guessed. Servers that \
 are not approved or that policy blocks are never started.";
 
 pub(crate) const LOGS_HELP: &str = "\
-Logs hold what servers write to stderr, messages that could not be used, log messages of the
-protocol, and connection states. Every command that connects to servers adds to them. Times are
+Logs hold what servers write to stderr, messages that could not be used, log messages of the \
+protocol, and connection states. Every command that connects to servers adds to them. Times are \
 UTC. See docs/logs.md for the files.";
 
 pub(crate) const SEARCH_HELP: &str = "\
@@ -139,5 +139,5 @@ Examples:
   trunkline call mcp__git__git_status repo_path=.
   echo '{\"a\":2,\"b\":3}' | trunkline call everything get-sum --json-args -
 
-`trunkline tools <server> <tool>` shows the arguments of a tool. TRUNKLINE_CHANGED_TOOLS sets what
+`trunkline tools <server> <tool>` shows the arguments of a tool. TRUNKLINE_CHANGED_TOOLS sets what \
 happens to a tool that has changed: warn, ask (the default) or block.";

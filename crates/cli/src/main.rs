@@ -5,6 +5,7 @@
 
 mod args;
 mod arguments;
+mod background;
 mod browser;
 mod change;
 mod commands;
@@ -225,6 +226,7 @@ async fn run(args: Args) -> Exit {
         }
         Command::Accounts => commands::accounts::run(json),
         Command::Xaa { command } => commands::xaa::run(&command, json).await,
+        Command::Policy(policy) => commands::policy::run(config, policy, json).await,
         Command::Import(import) => commands::import::run(&config, &import, json),
         Command::Install(install) => commands::install::install(&install, json),
         Command::Uninstall(uninstall) => commands::install::uninstall(&uninstall, json),
@@ -292,6 +294,7 @@ async fn run(args: Args) -> Exit {
         Command::Daemon(daemon) => commands::daemon::run(daemon, json).await,
         Command::Serve(serve) => commands::serve::run(config, serve).await,
         Command::Completions(completions) => commands::completions::run(&completions, json),
+        Command::CheckCatalogs => background::run(&config).await,
         Command::Man { out } => commands::man::run(out.as_deref(), json),
     }
 }

@@ -21,7 +21,16 @@ impl Permit for TypedCalls {
     ) -> Pin<Box<dyn Future<Output = PermissionAnswer> + Send>> {
         let change = match question.reason {
             AskReason::Changed(change) if !self.accept_changes => change,
-            AskReason::Hook(reason) => return Box::pin(ask_for_hook(reason)),
+            AskReason::Hook(reason) => {
+                return Box::pin(ask_because(format!(
+                    "a hook wants you to be asked: {reason}"
+                )));
+            }
+            AskReason::Policy { rule, reason } => {
+                let (rule, file) = (rule.text, rule.source);
+                let why = format!("{reason}, and {rule} of {file} requires your approval");
+                return Box::pin(ask_because(why));
+            }
             _ => return Box::pin(ready(PermissionAnswer::Always)),
         };
         if !output::can_ask() {
@@ -42,13 +51,13 @@ impl Permit for TypedCalls {
     }
 }
 
-/// Asks the user because a hook wants it.
-async fn ask_for_hook(reason: String) -> PermissionAnswer {
+/// Asks the user about one call, for a reason that no answer settles for good.
+async fn ask_because(why: String) -> PermissionAnswer {
     if !output::can_ask() {
-        return PermissionAnswer::No(format!("a hook wants you to be asked: {reason}"));
+        return PermissionAnswer::No(why);
     }
     let asking = tokio::task::spawn_blocking(move || {
-        output::warning(&format!("a hook wants you to be asked: {reason}"));
+        output::warning(&why);
         output::ask("call the tool?")
     });
     match asking.await {

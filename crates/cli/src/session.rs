@@ -1,8 +1,10 @@
 //! Runs a host for a command, from configuration to shutdown.
 
+use std::ffi::OsString;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use etcetera::BaseStrategy;
 use trunkline::auth::{Auth, Grant, IdpConfig, ServerAuth, ServerConfig, TransportClient};
@@ -40,6 +42,10 @@ pub(crate) struct Configured {
     lazy: bool,
     no_cache: bool,
     no_daemon: bool,
+    /// Whether the user asked that servers start only when they are called.
+    is_lazy: bool,
+    /// The options that select the same servers in another process.
+    selection: Vec<OsString>,
     tracer: Option<Tracer>,
 }
 
@@ -48,6 +54,17 @@ impl Configured {
     pub(crate) fn with_catalogs(mut self, catalogs: Catalogs) -> Self {
         self.lazy |= catalogs == Catalogs::Stored;
         self
+    }
+
+    /// Returns whether all servers are to be connected.
+    pub(crate) fn is_refresh(&self) -> bool {
+        !self.lazy
+    }
+
+    /// Returns the options for a check of these servers in the background; `None` if the user wants
+    /// neither servers nor catalogs.
+    pub(crate) fn options_of_check(&self) -> Option<Vec<OsString>> {
+        (!self.no_cache && !self.is_lazy).then(|| self.selection.clone())
     }
 
     /// Returns the problems of the configuration.
@@ -265,6 +282,8 @@ pub(crate) fn configuration(config: &ConfigArgs) -> Result<Configured, Exit> {
         lazy: config.lazy,
         no_cache: config.no_cache,
         no_daemon: config.no_daemon,
+        is_lazy: config.lazy || Settings::from_env().lazy,
+        selection: config.selection(),
         tracer: tracer(config)?,
     };
     configured.with_wanted_only()
@@ -485,6 +504,84 @@ pub(crate) async fn with_host_or<F: Future<Output = Exit>>(
     if exit == Exit::Interrupted {
         on_interrupt(&host);
     }
+    shut_down(&host).await;
+    exit
+}
+
+/// How long a command waits for servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Patience {
+    /// Until all have connected or failed.
+    Full,
+    /// Until none has connected or failed for [`STALLED`]: one server that hangs must not hide the
+    /// others.
+    WhileProgressing,
+}
+
+/// How long nothing may happen before a command shows what is known.
+const STALLED: Duration = Duration::from_secs(5);
+
+/// Runs `show` once the servers are ready. An interrupt ends only the wait: `show` then has what is
+/// known so far.
+pub(crate) async fn with_ready_host(
+    builder: HostBuilder,
+    patience: Patience,
+    show: impl AsyncFnOnce(&Host) -> Exit,
+) -> Exit {
+    let host = builder.start();
+    let wait = async {
+        match patience {
+            Patience::Full => ready(&host).await,
+            Patience::WhileProgressing => tokio::select! {
+                () = ready(&host) => {}
+                () = stalled(&host) => {}
+            },
+        }
+    };
+    let was_interrupted = tokio::select! {
+        biased;
+        () = interrupted() => true,
+        () = wait => false,
+    };
+    let exit = tokio::select! {
+        biased;
+        () = interrupted() => Exit::Interrupted,
+        exit = show(&host) => exit,
+    };
+    shut_down(&host).await;
+    if was_interrupted {
+        return Exit::Interrupted;
+    }
+    exit
+}
+
+/// Waits until no server has connected or failed for [`STALLED`].
+async fn stalled(host: &Host) {
+    let mut events = host.events();
+    let unsettled = || starting_servers(host).len();
+    let mut left = unsettled();
+    let mut since = Instant::now();
+    while let Some(rest) = STALLED.checked_sub(since.elapsed()) {
+        let _ = tokio::time::timeout(rest, events.next()).await;
+        if unsettled() < left {
+            since = Instant::now();
+        }
+        left = unsettled();
+    }
+}
+
+/// Returns the servers that have neither connected nor failed yet.
+pub(crate) fn starting_servers(host: &Host) -> Vec<Arc<ServerStatus>> {
+    let mut servers = host.servers();
+    servers.retain(|server| {
+        let is_starting = matches!(server.state, State::Pending { attempt: 1.., .. });
+        is_starting && server.state.failure().is_none()
+    });
+    servers
+}
+
+/// Shuts a host down.
+async fn shut_down(host: &Host) {
     tokio::select! {
         () = host.shutdown() => {}
         // A second interrupt: dropping the runtime kills the remaining servers.
@@ -493,7 +590,6 @@ pub(crate) async fn with_host_or<F: Future<Output = Exit>>(
     for problem in host.recording_problems() {
         output::warning(&problem);
     }
-    exit
 }
 
 /// Waits until all servers are ready, with a status line on a terminal.

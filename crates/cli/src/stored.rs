@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 use trunkline::Host;
 use trunkline::server::{ServerStatus, State};
 
+use crate::background::Checker;
 use crate::output::{self, Line, Style};
 
 /// Where a command takes catalogs from (UI-6).
@@ -25,8 +26,9 @@ impl Catalogs {
     }
 }
 
-/// Notes that an answer comes from stored catalogs, and how old they are (UI-6).
-pub(crate) fn note(host: &Host) {
+/// Notes that an answer comes from stored catalogs, and how old they are, and starts a check of old
+/// ones in the background (UI-6).
+pub(crate) fn note(host: &Host, checker: &Checker) {
     let is_stored = |server: &&Arc<ServerStatus>| {
         let waits = matches!(server.state, State::Pending { attempt: 0, .. });
         waits && server.catalog.cached
@@ -46,10 +48,12 @@ pub(crate) fn note(host: &Host) {
         1 => format!("from the catalog of {age} ago"),
         count => format!("from {count} catalogs of up to {age} ago"),
     };
-    output::note(Line::of(
-        Style::Dim,
-        format_args!("{what}; --refresh connects"),
-    ));
+    let next = if checker.start(host) {
+        "checking in the background, --refresh waits for it"
+    } else {
+        "--refresh connects"
+    };
+    output::note(Line::of(Style::Dim, format_args!("{what}; {next}")));
 }
 
 /// Formats an age in its largest unit.

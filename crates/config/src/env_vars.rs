@@ -74,6 +74,9 @@ variables! {
     TRUNKLINE_LAZY = "false";
     /// `true` starts local servers here even if a daemon runs them (GW-5).
     TRUNKLINE_NO_DAEMON = "false";
+    /// `false` starts no check in the background after a command has answered from old stored
+    /// catalogs (UI-6).
+    TRUNKLINE_BACKGROUND_CHECK = "true";
     /// Spans and events to print to stderr, for example `trunkline=info`; `--verbose` is the same.
     RUST_LOG = "";
     /// `true` omits `mcp__<server>__` from the names of the embedding program's tools (TOOL-2).

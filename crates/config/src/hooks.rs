@@ -13,6 +13,7 @@ use serde_json::value::RawValue;
 use crate::diagnostic::Diagnostic;
 use crate::document::{Document, Members, ParseError};
 use crate::settings::{Origin, Settings};
+use crate::suggest::nearest;
 
 /// The time limit of a hook without `timeout`.
 pub const HOOK_TIMEOUT: Duration = Duration::from_mins(1);
@@ -257,6 +258,31 @@ pub(crate) fn read<'a>(
     Vec::new()
 }
 
+/// Events of Claude Code that do not concern MCP servers.
+const OTHER_EVENTS: [&str; 10] = [
+    "Notification",
+    "PermissionRequest",
+    "PostToolUseFailure",
+    "PreCompact",
+    "SessionEnd",
+    "SessionStart",
+    "Stop",
+    "SubagentStart",
+    "SubagentStop",
+    "UserPromptSubmit",
+];
+
+/// Returns the event that a name was meant to be: a hook that never runs protects nobody.
+fn misspelt(name: &str) -> Option<&'static str> {
+    let ours = HookEvent::ALL.map(HookEvent::name);
+    if ours.contains(&name) || OTHER_EVENTS.contains(&name) {
+        return None;
+    }
+    // The nearest of all events, so that a new one of Claude Code is not taken for one of ours.
+    let near = nearest(name, ours.into_iter().chain(OTHER_EVENTS))?;
+    ours.contains(&near).then_some(near)
+}
+
 struct HookReader<'r, 'a> {
     document: &'r Document<'a>,
     diagnostics: &'r mut Vec<Diagnostic>,
@@ -292,6 +318,12 @@ impl<'a> HookReader<'_, 'a> {
                 if let Err(problem) = self.group(event, group) {
                     self.report(&problem);
                 }
+            }
+        }
+        for (name, raw) in events.iter() {
+            if let Some(meant) = misspelt(name) {
+                let message = format!("\"{name}\" is no event; did you mean \"{meant}\"?");
+                self.report(&self.problem(raw, message));
             }
         }
         Ok(())
@@ -419,6 +451,34 @@ mod tests {
             .into_iter()
             .map(|hook| hook.command)
             .collect()
+    }
+
+    #[test]
+    fn misspelt_events_are_reported() {
+        for (name, meant) in [
+            ("PreToolUse", None),
+            ("PreToolUs", Some("PreToolUse")),
+            ("preToolUse", Some("PreToolUse")),
+            ("pretooluse", Some("PreToolUse")),
+            ("PostToolUsage", Some("PostToolUse")),
+            ("Elicitations", Some("Elicitation")),
+            ("elicitationresult", Some("ElicitationResult")),
+            ("Stop", None),
+            ("SubagentStops", None),
+            ("SomethingElse", None),
+        ] {
+            let text = format!(r#"{{"hooks": {{"{name}": []}}}}"#);
+            let (_, problems) = settings(&text, Origin::User);
+            let expected = meant.map(|meant| {
+                format!("\"hooks\": \"{name}\" is no event; did you mean \"{meant}\"?")
+            });
+            let told = problems.first();
+            let agrees = match (told, expected) {
+                (Some(told), Some(expected)) => told.contains(&expected),
+                (told, expected) => told.is_none() && expected.is_none(),
+            };
+            assert!(agrees, "{name}: {problems:?}");
+        }
     }
 
     #[test]

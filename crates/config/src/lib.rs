@@ -5,6 +5,7 @@
 //! other clients. This crate does no network I/O and starts no processes.
 
 mod approval;
+mod call_policy;
 mod command_line;
 mod dedupe;
 mod diagnostic;
@@ -36,6 +37,7 @@ mod scopes;
 mod secret;
 mod server_set;
 mod settings;
+mod suggest;
 #[cfg(feature = "watch")]
 mod watch;
 mod xaa;
@@ -44,6 +46,7 @@ pub use approval::{
     ApprovalChange, ApprovalRecord, ApproveAll, ApprovedEntry, RepositoryFile,
     changes_since_approval,
 };
+pub use call_policy::{ArgumentRule, CallLimit, CallPolicy, EffectRule, PolicyDecision};
 pub use command_line::{split_command, split_words};
 pub use dedupe::signature;
 pub use diagnostic::{Diagnostic, Severity};
@@ -68,6 +71,7 @@ pub use policy::{Blocked, Policy};
 pub use scopes::{ConnectorEntry, Scope};
 pub use secret::{HIDDEN, Secret};
 pub use server_set::{EntryStatus, Server, ServerSet, Source};
+pub use suggest::nearest;
 #[cfg(feature = "watch")]
 pub use watch::Watcher;
 pub use xaa::XaaIdp;

@@ -1,7 +1,7 @@
 //! The tool permissions in settings files: `permissions.allow`, `ask` and `deny` (TOOL-10). The
 //! host interprets the rules.
 
-use crate::settings::{Origin, Settings};
+use crate::settings::{EVERYTHING, Origin, Settings};
 
 /// The rules of all settings files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,6 +22,21 @@ pub struct PermissionRule {
     pub text: String,
     /// The file that contains it.
     pub source: String,
+    /// Whether it stands for rules of that file that cannot be read, and therefore denies
+    /// everything.
+    pub is_unreadable: bool,
+}
+
+impl PermissionRule {
+    /// Says how the rule denies something, as the end of a sentence.
+    pub fn denial(&self) -> String {
+        let Self { text, source, .. } = self;
+        if self.is_unreadable {
+            format!("{source} may have rules that deny it, but cannot be read")
+        } else {
+            format!("the rule \"{text}\" of {source} denies it")
+        }
+    }
 }
 
 impl Permissions {
@@ -34,6 +49,7 @@ impl Permissions {
                 let rule = |text: &String| PermissionRule {
                     text: text.trim().to_owned(),
                     source: file.source.clone(),
+                    is_unreadable: file.permissions.is_unreadable && text == EVERYTHING,
                 };
                 texts.iter().map(rule).collect::<Vec<_>>()
             };

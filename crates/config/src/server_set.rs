@@ -2,10 +2,12 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use serde::Serialize;
 
 use crate::approval::{ApproveAll, ApprovedEntry};
+use crate::call_policy::CallPolicy;
 use crate::diagnostic::Diagnostic;
 use crate::entry::ServerEntry;
 use crate::files::shown;
@@ -33,6 +35,10 @@ pub struct ServerSet {
     pub permissions: Permissions,
     /// The commands to run before and after calls and for elicitations, in order.
     pub hooks: Vec<Hook>,
+    /// The organisation's restrictions of calls.
+    pub call_policy: Option<Arc<CallPolicy>>,
+    /// The names of all active servers, including those that the program leaves out of `servers`.
+    pub running: Vec<String>,
     /// The setting that approves every server of a project.
     pub approve_all: Option<ApproveAll>,
     /// A managed file exists but is unusable. It still counts, but it may be in the middle of being

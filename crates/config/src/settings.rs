@@ -2,6 +2,7 @@
 
 use serde_json::value::RawValue;
 
+use crate::call_policy::{self, CallPolicy};
 use crate::diagnostic::Diagnostic;
 use crate::document::{Document, Members, ParseError};
 use crate::hooks::{self, FileHooks};
@@ -67,16 +68,19 @@ pub(crate) struct Settings {
     pub(crate) managed_rules_only: bool,
     /// `hooks`
     pub(crate) hooks: FileHooks,
+    /// `callPolicy`
+    pub(crate) call_policy: Option<CallPolicy>,
 }
 
 /// The rule for every tool of every server.
-const EVERYTHING: &str = "mcp__*";
+pub(crate) const EVERYTHING: &str = "mcp__*";
 
 impl PermissionLists {
     /// Denies everything, because the rules are unreadable.
     pub(crate) fn deny_all() -> Self {
         Self {
             deny: vec![EVERYTHING.to_owned()],
+            is_unreadable: true,
             ..Self::default()
         }
     }
@@ -88,6 +92,8 @@ pub(crate) struct PermissionLists {
     pub(crate) allow: Vec<String>,
     pub(crate) ask: Vec<String>,
     pub(crate) deny: Vec<String>,
+    /// Whether [`EVERYTHING`] is denied because the rules are unreadable.
+    pub(crate) is_unreadable: bool,
 }
 
 impl Settings {
@@ -107,6 +113,7 @@ impl Settings {
             permissions: PermissionLists::default(),
             managed_rules_only: false,
             hooks: FileHooks::default(),
+            call_policy: None,
         }
     }
 
@@ -138,6 +145,10 @@ impl Settings {
             settings.managed_only = reader.restrictive_flag("allowManagedMcpServersOnly");
             settings.managed_rules_only =
                 reader.restrictive_flag("allowManagedPermissionRulesOnly");
+            let policies = reader.restrictive(call_policy::KEY);
+            settings.call_policy = CallPolicy::read(document, &policies, reader.diagnostics);
+        } else {
+            reader.ignored(call_policy::KEY);
         }
         settings.permissions = reader.permissions();
         settings.hooks.managed_only =
@@ -260,6 +271,16 @@ impl<'r, 'a> SettingsReader<'r, 'a> {
         members.into_iter().map(|(_, raw)| raw).collect()
     }
 
+    /// Warns of a key that counts only in the managed settings.
+    fn ignored(&mut self, key: &str) {
+        for (_, raw) in self.members.get_all(key) {
+            let message = format!("\"{key}\" counts only in the managed settings");
+            let offset = self.document.offset(raw);
+            self.diagnostics
+                .push(self.document.warning(offset, message));
+        }
+    }
+
     /// The names in a list. An element that is not text is reported and skipped.
     fn names(&mut self, key: &str) -> Vec<String> {
         let raw = self.members.get(key);
@@ -316,8 +337,11 @@ impl<'r, 'a> SettingsReader<'r, 'a> {
                 }
             };
             let mut inner = SettingsReader::new(self.document, &members, self.diagnostics);
-            lists.ask.extend(inner.restrictive_rules("ask"));
-            lists.deny.extend(inner.restrictive_rules("deny"));
+            for (key, rules) in [("ask", &mut lists.ask), ("deny", &mut lists.deny)] {
+                let (found, is_unreadable) = inner.restrictive_rules(key);
+                rules.extend(found);
+                lists.is_unreadable |= is_unreadable;
+            }
             if last == Some(self.document.offset(raw)) {
                 let mut inner = SettingsReader::new(self.document, &members, self.diagnostics);
                 lists.allow = inner.names("allow");
@@ -327,17 +351,19 @@ impl<'r, 'a> SettingsReader<'r, 'a> {
     }
 
     /// All lists of rules of that name, which forbid. A bare rule counts; if a list is unreadable,
-    /// everything is forbidden.
-    fn restrictive_rules(&mut self, key: &str) -> Vec<String> {
+    /// everything is forbidden, and the flag is set.
+    fn restrictive_rules(&mut self, key: &str) -> (Vec<String>, bool) {
         let mut rules = Vec::new();
+        let mut is_unreadable = false;
         for raw in self.restrictive(key) {
             rules.extend(self.names_in(key, raw));
             if !raw.get().starts_with('[') {
                 let lone = self.document.decode(raw);
+                is_unreadable |= lone.is_err();
                 rules.push(lone.unwrap_or_else(|_| EVERYTHING.to_owned()));
             }
         }
-        rules
+        (rules, is_unreadable)
     }
 
     /// The rules of all lists of that name; `None` if there is none.

@@ -249,6 +249,19 @@ pub(crate) mod validation {
         }
     }
 
+    /// There is none: a policy that restricts arguments refuses the calls (SEC-7).
+    pub(crate) enum Fragment {}
+
+    impl Fragment {
+        pub(crate) fn new(_: &Value) -> Result<Self, String> {
+            Err(message("validation"))
+        }
+
+        pub(crate) fn problem(&self, _: &Value, _: &str) -> Option<String> {
+            match *self {}
+        }
+    }
+
     /// Reads the frontmatter of a skill, which is compared with the server's listing.
     pub(crate) fn yaml_value(_: &str) -> Result<Value, String> {
         Err(message("validation"))

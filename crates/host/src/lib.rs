@@ -97,7 +97,6 @@ mod settings;
 #[cfg(feature = "http")]
 mod sign_in;
 pub mod storage;
-mod suggest;
 mod telemetry;
 pub mod text;
 pub mod tool;

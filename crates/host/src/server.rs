@@ -14,7 +14,7 @@ pub use crate::catalog::Catalog;
 pub use crate::connection::{
     ConnectFailure, ConnectTimeout, Connected, FailureKind, ServerStatus, State,
 };
-use crate::suggest::nearest;
+use trunkline_config::nearest;
 
 /// The host, or the agent, has no server of this name.
 #[derive(Clone, Debug, PartialEq, Eq)]

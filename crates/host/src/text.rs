@@ -4,4 +4,4 @@ pub use crate::harmless::{harmless, harmless_with, is_harmful};
 pub use crate::sanitize::{
     MAX_SHOWN, Removed, one_line, sanitize, sanitize_json, sanitize_value, shown,
 };
-pub use crate::suggest::nearest;
+pub use trunkline_config::nearest;

@@ -3,36 +3,39 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+/// The heading of these options.
+const SERVERS: &str = "Servers and catalogs";
+
 /// Options for where servers come from and when they start. Accepted before and after the command;
 /// both add up.
 #[derive(clap::Args, Clone, Default)]
 pub(crate) struct ConfigArgs {
     /// Load servers from a JSON file or string (repeatable)
-    #[arg(long, value_name = "FILE|JSON")]
+    #[arg(long, value_name = "FILE|JSON", help_heading = SERVERS)]
     pub(crate) mcp_config: Vec<String>,
 
     /// Use only this server (repeatable)
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", help_heading = SERVERS)]
     pub(crate) mcp_server: Vec<String>,
 
     /// Use only servers from --mcp-config
-    #[arg(long)]
+    #[arg(long, help_heading = SERVERS)]
     pub(crate) strict_mcp_config: bool,
 
     /// Load the plugin in this directory (repeatable)
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", help_heading = SERVERS)]
     pub(crate) plugin_dir: Vec<PathBuf>,
 
     /// Approve the project's servers for this run only
-    #[arg(long)]
+    #[arg(long, help_heading = SERVERS)]
     pub(crate) approve_project: bool,
 
     /// Start servers with a cached catalog only when they are called
-    #[arg(long)]
+    #[arg(long, help_heading = SERVERS)]
     pub(crate) lazy: bool,
 
     /// Neither read nor write cached catalogs and protocol versions
-    #[arg(long)]
+    #[arg(long, help_heading = SERVERS)]
     pub(crate) no_cache: bool,
 
     /// Start local servers here even if a daemon runs them
@@ -40,7 +43,7 @@ pub(crate) struct ConfigArgs {
     pub(crate) no_daemon: bool,
 
     /// Write all messages to a file as JSON lines, without secrets (`-` for stderr)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = SERVERS)]
     pub(crate) trace: Option<PathBuf>,
 }
 
@@ -81,6 +84,26 @@ pub(crate) fn expand_mcp_config(words: impl IntoIterator<Item = OsString>) -> Ve
 }
 
 impl ConfigArgs {
+    /// Returns the options that select the same servers, except --mcp-server.
+    pub(crate) fn selection(&self) -> Vec<OsString> {
+        let mut words = Vec::new();
+        for config in &self.mcp_config {
+            words.push(format!("{MCP_CONFIG}={config}").into());
+        }
+        for dir in &self.plugin_dir {
+            let mut word = OsString::from("--plugin-dir=");
+            word.push(dir);
+            words.push(word);
+        }
+        if self.strict_mcp_config {
+            words.push("--strict-mcp-config".into());
+        }
+        if self.approve_project {
+            words.push("--approve-project".into());
+        }
+        words
+    }
+
     /// Merges the options before the command with those after it.
     pub(crate) fn and(self, after: Self) -> Self {
         Self {

@@ -5,6 +5,8 @@ mod duration;
 mod servers;
 mod sign_in;
 mod support;
+#[cfg(test)]
+mod tests;
 mod use_servers;
 
 use std::path::PathBuf;
@@ -24,6 +26,7 @@ pub(crate) use self::use_servers::{CallArgs, PromptArgs, ReadArgs, ToolFormat};
 #[cfg(unix)]
 use crate::commands::daemon::{DAEMON_HELP, DaemonArgs};
 use crate::commands::install::{INSTALL_HELP, InstallArgs, UninstallArgs};
+use crate::commands::policy::PolicyArgs;
 use crate::commands::serve::ServeArgs;
 use crate::help::{
     ADD_HELP, AFTER_HELP, CALL_HELP, CLEAN_HELP, COMPLETIONS_HELP, DOCTOR_HELP, EDIT_HELP,
@@ -31,27 +34,40 @@ use crate::help::{
 };
 use crate::output::ColorWhen;
 
+/// The heading of the options that every command has.
+const GLOBAL: &str = "Global options";
+
+/// The widest help, in columns.
+const MAX_HELP_WIDTH: usize = 100;
+
 /// Configure MCP servers, list their tools and call them
 #[derive(Parser)]
-#[command(name = "trunkline", version, after_help = AFTER_HELP)]
+#[command(name = "trunkline", version, after_help = AFTER_HELP, max_term_width = MAX_HELP_WIDTH)]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) config: ConfigArgs,
 
     /// Print the result as one JSON document
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = GLOBAL)]
     pub(crate) json: bool,
 
     /// Show more, and log to stderr; `RUST_LOG` selects what
-    #[arg(long, short, global = true)]
+    #[arg(long, short, global = true, help_heading = GLOBAL)]
     pub(crate) verbose: bool,
 
-    /// When to use colours
-    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    /// When to use colours: auto, always or never
+    #[arg(
+        long,
+        global = true,
+        value_name = "WHEN",
+        default_value = "auto",
+        hide_possible_values = true,
+        help_heading = GLOBAL
+    )]
     pub(crate) color: ColorWhen,
 
     /// Do not page long output
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = GLOBAL)]
     pub(crate) no_pager: bool,
 
     /// Without one, the terminal interface opens.
@@ -106,8 +122,8 @@ pub(crate) enum Command {
         /// The server's name
         name: String,
 
-        /// The scope to remove it from [default: the one that has it]
-        #[arg(short, long)]
+        /// The scope to remove it from: local, project or user [default: the one that has it]
+        #[arg(short, long, hide_possible_values = true)]
         scope: Option<WriteScope>,
     },
     /// Enable a server in this project
@@ -184,6 +200,8 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: XaaCommand,
     },
+    /// Show the policy for calls, and test what it does to one
+    Policy(PolicyArgs),
     /// Import servers from other MCP clients
     Import(ImportArgs),
     /// Put the gateway into the configuration of another MCP client
@@ -213,8 +231,9 @@ pub(crate) enum Command {
         /// Show this tool of the server in detail
         tool: Option<String>,
 
-        /// Print tool definitions for a model's API
-        #[arg(long)]
+        /// Print tool definitions for a model's API: anthropic (Messages), openai (Chat
+        /// Completions), openai-responses or mcp (`tools/list`)
+        #[arg(long, hide_possible_values = true)]
         format: Option<ToolFormat>,
 
         /// Connect instead of answering from stored catalogs
@@ -322,6 +341,9 @@ pub(crate) enum Command {
     /// Print or install a shell completion script
     #[command(after_help = COMPLETIONS_HELP)]
     Completions(CompletionsArgs),
+    /// Check stored catalogs in the background, for commands that answered from them
+    #[command(name = crate::background::COMMAND, hide = true)]
+    CheckCatalogs,
     /// Print the manual page, or write those of all commands
     Man {
         /// Write a page for each command to this directory

@@ -85,8 +85,9 @@ pub(crate) struct AddArgs {
 /// Options for writing a new server.
 #[derive(clap::Args)]
 pub(crate) struct AddOptions {
-    /// The scope to add it to
-    #[arg(short, long, default_value = "local")]
+    /// The scope to add it to: local (you, in this project), project (everyone who works on it, in
+    /// .mcp.json) or user (you, in every project)
+    #[arg(short, long, default_value = "local", hide_possible_values = true)]
     pub(crate) scope: WriteScope,
 
     /// Prompt for the OAuth client secret (or read `MCP_CLIENT_SECRET`) and store it in the
@@ -124,8 +125,8 @@ pub(crate) struct EditArgs {
     #[arg(last = true, value_name = "COMMAND ARGS")]
     pub(crate) command_line: Vec<String>,
 
-    /// The scope of the entry, if several have one
-    #[arg(short, long)]
+    /// The scope of the entry, if several have one: local, project or user
+    #[arg(short, long, hide_possible_values = true)]
     pub(crate) scope: Option<WriteScope>,
 
     /// Set an environment variable (repeatable)
@@ -198,8 +199,8 @@ pub(crate) struct ImportArgs {
     #[arg(long, value_name = "FILE", requires = "client")]
     pub(crate) file: Option<PathBuf>,
 
-    /// The scope to import into
-    #[arg(short, long, default_value = "user")]
+    /// The scope to import into: local, project or user
+    #[arg(short, long, default_value = "user", hide_possible_values = true)]
     pub(crate) scope: WriteScope,
 
     /// With -s project, also import servers from your own files

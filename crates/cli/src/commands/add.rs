@@ -18,7 +18,7 @@ use crate::change;
 use crate::exit::Exit;
 use crate::output::{self, Lines};
 use crate::session::{self, Configured};
-use crate::standing::{self, quoted};
+use crate::standing::{self, last_word, quoted};
 
 pub(crate) async fn run(config: &ConfigArgs, add: &AddArgs, as_json: bool) -> Exit {
     let configured = match editable_config(config) {
@@ -221,7 +221,7 @@ pub(super) fn report_effect(configured: &Configured, name: &str, scope: Scope) -
         }
         return Effect::Inactive("unused");
     };
-    let quoted = quoted(name);
+    let quoted = last_word(name);
     let stronger = set
         .named(name)
         .find(|other| other.entry.scope < scope && standing::reason(other).is_none());

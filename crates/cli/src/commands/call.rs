@@ -21,7 +21,7 @@ use crate::exit::Exit;
 use crate::output::{self, Lines, StatusLine};
 use crate::permit::TypedCalls;
 use crate::session;
-use crate::standing::{self, quoted};
+use crate::standing::{self, last_word, quoted};
 
 pub(crate) async fn run(config: &ConfigArgs, call: &CallArgs, as_json: bool) -> Exit {
     let configured = match session::configuration(config) {
@@ -108,7 +108,7 @@ pub(crate) const MORE_TIME: &str = "allow more time with --timeout";
 
 /// Adds the command that shows the server's log to a hint.
 pub(crate) fn with_logs(hint: &str, server: &str) -> String {
-    let server = quoted(server);
+    let server = last_word(server);
     format!("{hint}; see `trunkline logs {server}`")
 }
 
@@ -271,6 +271,9 @@ fn fail_within(error: &CallError, limited: bool, own: bool) -> Exit {
         }
         _ if error.change().is_some() => {
             Some("to accept the change, pass --accept-changes".to_owned())
+        }
+        _ if error.rule().is_some_and(|rule| rule.is_unreadable) => {
+            Some("correct the file; `trunkline list` shows what is wrong with it".to_owned())
         }
         _ if error.rule().is_some() => Some("to allow it, remove the rule".to_owned()),
         (_, Some(server), _) if matches!(error.state(), Some(State::Disabled)) => {

@@ -127,7 +127,7 @@ pub(crate) struct Request<'a> {
 pub(crate) fn fail(error: &CallError, asked: Request) -> Exit {
     let Request { listing, timeout } = asked;
     let shows = |server: &str| {
-        let server = standing::quoted(server);
+        let server = standing::last_word(server);
         format!("list them with `trunkline {listing} {server}`")
     };
     let hint = match (error.hint(), error.kind(), error.server()) {

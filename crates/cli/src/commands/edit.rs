@@ -15,7 +15,7 @@ use crate::change;
 use crate::exit::Exit;
 use crate::output::{self, Lines};
 use crate::session::Configured;
-use crate::standing::quoted;
+use crate::standing::{last_word, quoted};
 
 pub(crate) async fn run(config: &ConfigArgs, args: &EditArgs, as_json: bool) -> Exit {
     let configured = match editable_config(config) {
@@ -304,7 +304,10 @@ fn report(
         output::warning("its client secret belongs to the old URL; add it again if needed");
     }
     if let (Effect::Runs, false) = (report_effect(configured, name, scope), as_json) {
-        output::note(Lines::one(format!("next: trunkline get {}", quoted(name))));
+        output::note(Lines::one(format!(
+            "next: trunkline get {}",
+            last_word(name)
+        )));
     }
     exit
 }

@@ -6,10 +6,11 @@ use trunkline_config::{Scope, Server, Severity};
 use super::list::{self, Detail, Row, table};
 use super::tools::{NO_SERVERS, sign_in_exit, unknown_server};
 use crate::args::ConfigArgs;
+use crate::background::Checker;
 use crate::exit::Exit;
 use crate::output::{self, Line, Lines, Style, name as shown_name};
 use crate::session;
-use crate::standing::quoted;
+use crate::standing::last_word;
 use crate::stored::{self, Catalogs};
 
 pub(crate) async fn run(
@@ -30,6 +31,7 @@ pub(crate) async fn run(
         Ok(configured) => configured.with_catalogs(catalogs),
         Err(exit) => return exit,
     };
+    let checker = Checker::of(&configured);
     let connectors = session::connectors(configured.loader.layout());
     let is_broken = configured
         .set
@@ -93,7 +95,7 @@ pub(crate) async fn run(
             lines.append(details(server, show_secrets));
         }
         output::paged(lines);
-        stored::note(&host);
+        stored::note(&host, &checker);
         for problem in set
             .diagnostics
             .iter()
@@ -133,9 +135,9 @@ fn details(server: &Server, show_secrets: bool) -> Lines {
         server.entry.scope,
         Scope::Local | Scope::Project | Scope::User
     ) {
-        let (name, scope) = (quoted(&server.entry.name), server.entry.scope);
+        let (name, scope) = (last_word(&server.entry.name), server.entry.scope);
         let line = Line::plain("  ").and(Style::Dim, "remove with:");
-        let command = format!(" trunkline remove {name} -s {scope}");
+        let command = format!(" trunkline remove -s {scope} {name}");
         lines.push_line(line.and(Style::Literal, command));
     }
     lines

@@ -5,7 +5,7 @@ use trunkline::auth::{AuthError, AuthErrorKind};
 use super::login::Way;
 use crate::exit::Exit;
 use crate::output;
-use crate::standing::quoted;
+use crate::standing::{last_word, quoted};
 
 /// The service to sign in to.
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +27,7 @@ impl SignInTarget<'_> {
     /// The command that signs in here.
     fn login(self) -> String {
         match self {
-            Self::Server(name) => format!("trunkline login {}", quoted(name)),
+            Self::Server(name) => format!("trunkline login {}", last_word(name)),
             Self::Idp(_) => "trunkline xaa login".to_owned(),
         }
     }

@@ -25,6 +25,7 @@ pub(crate) mod logout;
 pub(crate) mod logs;
 pub(crate) mod man;
 mod new_server;
+pub(crate) mod policy;
 pub(crate) mod prompt;
 pub(crate) mod prompts;
 pub(crate) mod read;

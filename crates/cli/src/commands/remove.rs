@@ -9,7 +9,7 @@ use crate::change;
 use crate::exit::Exit;
 use crate::output::{self, Lines, inline};
 use crate::session::{self, Configured};
-use crate::standing::quoted;
+use crate::standing::last_word;
 
 pub(crate) fn run(
     config: &ConfigArgs,
@@ -36,7 +36,7 @@ pub(crate) fn run(
                     let what = format!(
                         "\"{name}\" comes from the {scope} scope ({source}), which cannot be edited"
                     );
-                    let hint = format!("disable it with `trunkline disable {}`", quoted(name));
+                    let hint = format!("disable it with `trunkline disable {}`", last_word(name));
                     output::error(&what, Some(&hint));
                     Exit::Usage
                 }
@@ -49,7 +49,7 @@ pub(crate) fn run(
                 None,
             );
             for place in several {
-                let line = format!("  trunkline remove {} -s {}", quoted(name), place.scope);
+                let line = format!("  trunkline remove -s {} {}", place.scope, last_word(name));
                 let line = format!("{line}   # {}", place.source);
                 output::note(Lines::one(line));
             }
@@ -72,7 +72,7 @@ pub(crate) fn run(
             let document = json!({"removed": name, "scope": scope, "file": change::path(&written)});
             let exit = change::report(&what, &written, document, as_json);
             if is_signed_in && !as_json {
-                let command = format!("trunkline logout {}", inline(&quoted(name)));
+                let command = format!("trunkline logout {}", inline(&last_word(name)));
                 output::note(Lines::one(format!(
                     "you are still signed in to it; sign out with `{command}`"
                 )));
@@ -120,7 +120,7 @@ fn delete_secret(configured: &Configured, server: &Server) {
 fn hint(configured: &Configured, name: &str, scope: Scope, places: &[Source]) -> Option<String> {
     if let Some(elsewhere) = places.iter().find(|place| place.scope != scope) {
         let scope = elsewhere.scope;
-        let command = format!("trunkline remove {} -s {scope}", quoted(name));
+        let command = format!("trunkline remove -s {scope} {}", last_word(name));
         return Some(format!("it is in the {scope} scope: `{command}`"));
     }
     let of_scope = configured

@@ -13,7 +13,8 @@ use super::tools::sign_in_exit;
 use crate::args::ConfigArgs;
 use crate::exit::Exit;
 use crate::output::{self, Line, Lines, Style, name};
-use crate::session;
+use crate::session::{self, Patience};
+use crate::standing::last_word;
 
 /// The order of states in the summary, good ones first.
 const STATES: [&str; 10] = [
@@ -43,14 +44,22 @@ pub(crate) async fn run(config: &ConfigArgs, as_json: bool) -> Exit {
     if let Some(connectors) = connectors {
         builder = builder.connectors(connectors);
     }
-    session::with_host(builder, |host| async move {
-        session::ready(&host).await;
+    session::with_ready_host(builder, Patience::WhileProgressing, async |host| {
         if as_json {
-            output::json(&document(&host).await);
+            output::json(&document(host).await);
         } else {
-            output::result(summary(&host, nothing).await);
+            output::result(summary(host, nothing).await);
         }
-        sign_in_exit(&host)
+        for server in session::starting_servers(host) {
+            let shown = name(&server.name);
+            output::warning(&format!("server \"{shown}\" is still starting"));
+            let name = last_word(&server.name);
+            output::hint(&format!(
+                "`trunkline list {name}` waits for it, `trunkline doctor {name}` finds out what \
+                 it does"
+            ));
+        }
+        sign_in_exit(host)
     })
     .await
 }

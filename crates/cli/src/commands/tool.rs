@@ -7,6 +7,7 @@ use trunkline::{Host, Json};
 use super::tool_json::{Denial, ToolJson};
 use super::tool_ref::{ResolvedTool, ToolRef};
 use crate::args::ToolFormat;
+use crate::background::Checker;
 use crate::example;
 use crate::exit::Exit;
 use crate::output::{self, Line, Lines, Style};
@@ -25,6 +26,7 @@ pub(crate) async fn run(
         Err(exit) => return exit,
     };
     configured.warn_about(wanted.servers());
+    let checker = Checker::of(&configured);
     let (builder, wanted) = (wanted.host(configured), &wanted);
     session::with_host(builder, |host| async move {
         session::ready(&host).await;
@@ -32,7 +34,7 @@ pub(crate) async fn run(
             connect(&host).await;
         }
         let exit = show(&host, wanted, format, as_json);
-        stored::note(&host);
+        stored::note(&host, &checker);
         exit
     })
     .await
@@ -94,8 +96,7 @@ fn text(found: ResolvedTool, denied: Option<&Denial>) -> Lines {
         ResolvedTool::BuiltIn(_) => lines.push("  built-in"),
     }
     if let Some(denied) = denied {
-        let (rule, source) = (&denied.rule, &denied.source);
-        let what = format!("  denied by the rule \"{rule}\" in {source}");
+        let what = format!("  denied: {}", denied.reason);
         lines.push_line(Line::of(Style::Failed, what));
     }
     if !description.trim().is_empty() {

@@ -92,15 +92,19 @@ pub(crate) struct ToolJson<'a> {
 pub(crate) struct Denial {
     pub(crate) rule: String,
     pub(crate) source: String,
+    /// What denies it, in words.
+    #[serde(skip)]
+    pub(crate) reason: String,
 }
 
 impl Denial {
     pub(crate) fn of(host: &Host, name: &str) -> Option<Self> {
         let error = host.denial(name)?;
-        let rule = error.rule()?;
+        let rule = error.rule().or(error.policy_rule())?;
         Some(Self {
             rule: rule.text.clone(),
             source: rule.source.clone(),
+            reason: rule.denial(),
         })
     }
 }

@@ -16,10 +16,11 @@ use super::tool;
 use super::tool_json::marked_document;
 use super::tool_ref::ToolRef;
 use crate::args::{ConfigArgs, ToolFormat};
+use crate::background::Checker;
 use crate::exit::Exit;
 use crate::output::{self, Column, Group, Line, Lines, Stream, Style, Table, name};
-use crate::session::{self, Configured};
-use crate::standing::{self, quoted};
+use crate::session::{self, Configured, Patience};
+use crate::standing::{self, last_word};
 use crate::stored::{self, Catalogs};
 
 pub(crate) async fn run(
@@ -113,6 +114,8 @@ async fn with_configured(
     server: Option<&str>,
     show: impl AsyncFnOnce(&Host),
 ) -> Exit {
+    let checker = Checker::of(&configured);
+    let is_refresh = configured.is_refresh();
     let connectors = session::connectors(configured.loader.layout());
     if configured.set.servers.is_empty() && connectors.is_none() {
         return no_servers(&configured);
@@ -133,8 +136,13 @@ async fn with_configured(
     if let Some(connectors) = connectors {
         builder = builder.connectors(connectors);
     }
-    session::with_host(builder, |host| async move {
-        session::ready(&host).await;
+    // One server is worth waiting for, and --refresh asks to.
+    let patience = if server.is_some() || is_refresh {
+        Patience::Full
+    } else {
+        Patience::WhileProgressing
+    };
+    session::with_ready_host(builder, patience, async |host| {
         let set = host.config();
         for diagnostic in &set.diagnostics {
             let about = diagnostic.server.as_deref();
@@ -146,9 +154,9 @@ async fn with_configured(
             return unknown_server(name, known.iter().map(String::as_str), NO_SERVERS);
         }
         report_refusals(&set);
-        show(&host).await;
-        stored::note(&host);
-        match report_failures(&host, server) {
+        show(host).await;
+        stored::note(host, &checker);
+        match report_failures(host, server) {
             Exit::Done if host.servers().is_empty() && !set.servers.is_empty() => Exit::Refused,
             exit => exit,
         }
@@ -258,6 +266,15 @@ fn report_state(server: &ServerStatus, state: &State, only: Option<&str>) {
         output::error(&format!("server \"{shown}\": {asked}"), hint.as_deref());
     }
     let Some(failure) = state.failure() else {
+        if matches!(state, State::Pending { attempt: 1.., .. }) {
+            output::warning(&format!(
+                "server \"{shown}\" is still starting and not included"
+            ));
+            let name = last_word(&server.name);
+            output::hint(&format!(
+                "--refresh waits for it; `trunkline doctor {name}` finds out what it does"
+            ));
+        }
         return;
     };
     let what = format!("server \"{shown}\": {failure}");
@@ -267,11 +284,11 @@ fn report_state(server: &ServerStatus, state: &State, only: Option<&str>) {
     } else {
         // Without --refresh, `get` would show the stored catalog.
         let refresh = if server.catalog.cached {
-            " --refresh"
+            "--refresh "
         } else {
             ""
         };
-        let more = format!("see `trunkline get {}{refresh}`", quoted(&server.name));
+        let more = format!("see `trunkline get {refresh}{}`", last_word(&server.name));
         let hint = failure.hint().filter(|_| failure.stderr.is_empty());
         output::error(&what, hint.or(Some(&more)));
     }

@@ -107,10 +107,17 @@ impl Source {
             }
             _ => Vec::new(),
         };
-        let begins =
-            |(name, _): &(String, String)| name.starts_with(current) && is_plain_name(name);
-        let found = found.into_iter().filter(begins);
-        found
+        let begins = |(name, _): &(String, String)| name.starts_with(current);
+        let (plain, others): (Vec<_>, Vec<_>) = found
+            .into_iter()
+            .filter(begins)
+            .partition(|(name, _)| is_plain_name(name));
+        // A shell inserts a single candidate by itself, although there is another one to type.
+        if plain.len() == 1 && !others.is_empty() {
+            return Vec::new();
+        }
+        plain
+            .into_iter()
             .map(|(name, help)| {
                 let help = Some(help).filter(|help| !help.is_empty());
                 CompletionCandidate::new(name).help(help.map(Into::into))

@@ -25,7 +25,7 @@ _trunkline() {
         compopt -o nospace 2>/dev/null
     fi
 }
-complete -o bashdefault -o default -F _trunkline trunkline
+complete -o default -F _trunkline trunkline
 "#;
 
 const ZSH: &str = r#"

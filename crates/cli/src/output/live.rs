@@ -28,9 +28,13 @@ pub(crate) fn use_verbose() {
 
 /// Returns whether text may move on a terminal: not in CI, on a dumb terminal or between logs.
 pub(crate) fn is_animated(stream: Stream) -> bool {
-    let ci = std::env::var_os("CI").is_some_and(|value| !value.is_empty() && value != "false");
     let dumb = std::env::var_os("TERM").is_some_and(|terminal| terminal == "dumb");
-    stream.is_terminal() && !ci && !dumb && !VERBOSE.load(Ordering::Relaxed)
+    stream.is_terminal() && !is_ci() && !dumb && !VERBOSE.load(Ordering::Relaxed)
+}
+
+/// Returns whether the program runs in CI.
+pub(crate) fn is_ci() -> bool {
+    std::env::var_os("CI").is_some_and(|value| !value.is_empty() && value != "false")
 }
 
 /// The number of prompts that have the terminal to themselves.

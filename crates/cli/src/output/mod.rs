@@ -29,7 +29,7 @@ pub(crate) use group::Group;
 pub(crate) use image::show_image;
 pub(crate) use line::Line;
 pub(crate) use lines::{Lines, inline, name};
-pub(crate) use live::{Live, StatusLine, hold_status_lines, is_animated, use_verbose};
+pub(crate) use live::{Live, StatusLine, hold_status_lines, is_animated, is_ci, use_verbose};
 pub(crate) use pager::{paged, paged_or_folded, use_no_pager};
 pub(crate) use prompt::{
     Dialog, Prompted, StopOnDrop, StopSignal, Stopped, TextPrompt, is_possible as can_prompt,

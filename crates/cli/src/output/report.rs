@@ -14,7 +14,7 @@ use super::lines::{Lines, bounded, inline};
 use super::style::Style;
 use super::{write_err, write_raw_err};
 use crate::exit::Exit;
-use crate::standing::quoted;
+use crate::standing::last_word;
 
 /// Whether stderr is one JSON object.
 static JSON: AtomicBool = AtomicBool::new(false);
@@ -202,7 +202,7 @@ pub(crate) fn indented_stderr(server: &str, stderr: &[String], indent: &str) -> 
     if stderr.is_empty() {
         return lines;
     }
-    let logs = quoted(server);
+    let logs = last_word(server);
     let mut heading = Line::plain(indent);
     heading.push_prose(&format!("stderr (see `trunkline logs {logs}`):"));
     lines.push_line(heading);

@@ -163,6 +163,11 @@ fn reason(question: &PermissionQuestion) -> Vec<DocLine> {
                 text::line(rule)
             )),
             AskReason::Hook(reason) => DocLine::own(format!("A hook asks: {}", text::line(reason))),
+            AskReason::Policy { rule, reason } => DocLine::own(format!(
+                "Your organisation requires approval: {} ({}).",
+                text::line(reason),
+                text::line(&rule.text)
+            )),
             AskReason::Changed(change) => DocLine::own(text::line(&change.to_string())),
             _ => DocLine::own("The tool needs your permission."),
         }

@@ -1,8 +1,10 @@
 //! Cached catalogs: `--lazy` and `--no-cache` (LIF-13).
 
 use serde_json::json;
+use trunkline_testkit::wait_for;
 
-use crate::lab::{Lab, echo, files_under};
+use crate::lab::{Lab, SOON, echo, files_under};
+use crate::pty::Session;
 
 /// A lab whose server "s" counts its starts.
 fn counting() -> Lab {
@@ -176,4 +178,57 @@ fn a_list_that_the_server_does_not_know_is_a_note_and_no_warning() {
     let get = lab.run(&["get", "s"]);
     let note = "  note: it declares resources/list but does not support it\n";
     assert!(get.out.contains(note), "{}", get.out);
+}
+
+/// Makes everything stored look an hour old.
+fn age(lab: &Lab) {
+    let past = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
+    for path in files_under(&lab.scratch.home()) {
+        let mut text = std::fs::read_to_string(&path).unwrap_or_default();
+        if path.to_string_lossy().contains("catalogs/") {
+            // The time of the fetch is in the file, and that of the last confirmation is its own.
+            let stored = crate::lab::parsed(&text);
+            let fetched = stored["fetchedAt"].as_u64().unwrap();
+            text = text.replace(&fetched.to_string(), &(fetched - 3_600_000).to_string());
+            std::fs::write(&path, text).unwrap();
+        }
+        let file = std::fs::File::options().append(true).open(&path).unwrap();
+        file.set_modified(past).unwrap();
+    }
+}
+
+#[test]
+fn old_catalogs_are_checked_in_the_background_on_a_terminal_only() {
+    let lab = counting();
+    lab.run(&["tools"]).is(0, TOOLS, "");
+    age(&lab);
+    // In a pipe, nothing is started.
+    let run = lab.run(&["tools"]);
+    assert_eq!((lab.count("starts"), run.out.as_str()), (1, TOOLS));
+    for options in [&["--lazy"][..], &["--no-cache"], &["--json"]] {
+        let before = lab.count("starts");
+        let (_, shown) = Session::start(&mut lab.command(&[options, &["tools"]].concat())).end();
+        assert!(!shown.contains("background"), "{shown}");
+        let asked = u32::from(options == ["--no-cache"]);
+        assert_eq!(lab.count("starts"), before + asked);
+    }
+    let off = ("TRUNKLINE_BACKGROUND_CHECK", "false");
+    let (_, shown) = Session::start(lab.command(&["tools"]).envs([off])).end();
+    assert!(shown.contains("--refresh connects"), "{shown}");
+
+    let before = lab.count("starts");
+    let (code, shown) = Session::start(&mut lab.command(&["tools"])).end();
+    assert_eq!(code, Some(0), "{shown}");
+    assert!(shown.contains("checking in the background"), "{shown}");
+    wait_for(SOON, "the check", || {
+        (lab.count("starts") == before + 1).then_some(())
+    });
+    // It ends by itself and leaves nothing.
+    lab.scratch.assert_no_processes(SOON);
+    let run = lab.run(&["tools"]);
+    assert!(run.stored.unwrap().starts_with("from the catalog of "));
+
+    // Another one has to wait.
+    let (_, shown) = Session::start(&mut lab.command(&["tools"])).end();
+    assert!(!shown.contains("background"), "{shown}");
 }

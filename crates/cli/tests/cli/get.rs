@@ -36,7 +36,7 @@ fn one_server_is_shown_with_its_entry() {
         &format!(
             "s  connected  user        stdio       1 tool  (testkit 1.0.0)  2026-07-28\n  from [DIR]/home/.claude.json\n  \
              command: [SERVER]\n  args: [\"--script\",\"[DIR]/scripts/s.json\"]\n  env:\n    {variable}: ***\n  \
-             remove with: trunkline remove s -s user\n"
+             remove with: trunkline remove -s user s\n"
         ),
         "",
     );
@@ -74,7 +74,7 @@ fn every_entry_of_a_name_is_shown_and_the_one_that_counts_first() {
         "  shadows user ([DIR]/home/.claude.json)\n",
         "  an entry of the same name shadows it: local ([DIR]/home/.claude.json)\n",
         "  hint: review it with `trunkline approve s`\n",
-        "  remove with: trunkline remove s -s project\n",
+        "  remove with: trunkline remove -s project s\n",
     ] {
         assert!(run.out.contains(part), "{part}: {}", run.out);
     }

@@ -17,6 +17,7 @@ mod bad_files;
 mod browser_urls;
 mod cache;
 mod call;
+mod call_policy;
 mod clean;
 mod completions;
 mod concurrency;

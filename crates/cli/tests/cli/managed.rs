@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 use crate::lab::{Lab, Run, skipped};
 
 /// A machine with managed settings.
-struct Company {
-    lab: Lab,
+pub(crate) struct Company {
+    pub(crate) lab: Lab,
     unshare: &'static [&'static str],
 }
 
 impl Company {
     /// Returns `None`, with a note, if the system does not allow mounts.
-    fn new() -> Option<Self> {
+    pub(crate) fn new() -> Option<Self> {
         let permitted = |flags: &&&[&str]| {
             let mut probe = Command::new("unshare");
             probe
@@ -34,18 +34,18 @@ impl Company {
         Some(Self { lab, unshare })
     }
 
-    fn settings(&self, settings: &Value) {
+    pub(crate) fn settings(&self, settings: &Value) {
         self.lab
             .write_json("etc/claude-code/managed-settings.json", settings);
     }
 
-    fn command(&self, words: &[&str]) -> Command {
+    pub(crate) fn command(&self, words: &[&str]) -> Command {
         let line = "mount -n --bind etc /etc && exec \"$@\"";
         let starter = [&["unshare"], self.unshare, &["sh", "-c", line, "sh"]].concat();
         self.lab.started_by(&starter, words)
     }
 
-    fn run(&self, words: &[&str]) -> Run {
+    pub(crate) fn run(&self, words: &[&str]) -> Run {
         self.lab.finish(&mut self.command(words))
     }
 

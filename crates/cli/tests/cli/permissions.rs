@@ -49,7 +49,7 @@ fn a_tool_that_a_rule_denies_is_marked_for_people_and_not_shown_to_a_model() {
     assert_eq!(tools[0]["denied"], denied);
     assert_eq!(tools[1].get("denied"), None);
     let one = lab.run(&["tools", "s", "t"]);
-    let told = "  denied by the rule \"mcp__s__t\" in [DIR]/home/.claude/settings.json\n";
+    let told = "  denied: the rule \"mcp__s__t\" of [DIR]/home/.claude/settings.json denies it\n";
     assert!(one.out.contains(told), "{}", one.out);
     let shown = lab.run(&["tools", "--format", "anthropic"]);
     let names: Vec<_> = shown
@@ -214,4 +214,22 @@ fn a_default_that_is_made_from_a_set_is_no_change() {
     lab.run(&["call", "s", "t"]).is(0, "called\n", "");
     lab.configure([("s", fields("updated,status,priority,password"))]);
     assert_eq!(lab.run(&["call", "s", "t"]).code, Some(5));
+}
+
+#[test]
+fn unreadable_settings_are_named_as_such_and_not_as_a_rule() {
+    let lab = Lab::with([("s", crate::lab::echo())]);
+    let settings = ".claude/settings.json";
+    std::fs::create_dir_all(lab.scratch.home().join(".claude")).unwrap();
+    for text in [
+        r#"{"permissions": {"deny": ["mcp__x"]"#,
+        r#"{"permissions": {"deny": {"mcp__x": 1}}}"#,
+    ] {
+        std::fs::write(lab.scratch.home().join(settings), text).unwrap();
+        let run = lab.run(&["call", "s", "echo", "n:=1"]);
+        assert_eq!(run.code, Some(5), "{run:#?}");
+        let told = ".claude/settings.json may have rules that deny it, but cannot be read";
+        assert!(run.err.contains(told), "{run:#?}");
+        assert!(!run.err.contains("mcp__*"), "{run:#?}");
+    }
 }

@@ -56,9 +56,9 @@ fn a_name_in_several_scopes_needs_a_scope() {
         2,
         "",
         "error: \"s\" is in several scopes; which one?\n  \
-         trunkline remove s -s local   # [DIR]/home/.claude.json\n  \
-         trunkline remove s -s project   # [DIR]/.mcp.json\n  \
-         trunkline remove s -s user   # [DIR]/home/.claude.json\n",
+         trunkline remove -s local s   # [DIR]/home/.claude.json\n  \
+         trunkline remove -s project s   # [DIR]/.mcp.json\n  \
+         trunkline remove -s user s   # [DIR]/home/.claude.json\n",
     );
     assert_eq!(lab.scratch.read("home/.claude.json"), before);
     for scope in ["project", "local", "user"] {
@@ -89,7 +89,7 @@ fn a_wrong_scope_hints_at_the_right_one() {
     lab.plainly(&["remove", "s", "-s", "local"]).fails(
         2,
         "there is no server \"s\" in the local scope",
-        "it is in the user scope: `trunkline remove s -s user`",
+        "it is in the user scope: `trunkline remove -s user s`",
     );
 }
 
@@ -173,7 +173,7 @@ fn a_name_that_no_add_would_take_can_be_removed() {
     let run = lab.plainly(&["remove", "my server; rm -rf"]);
     assert!(
         run.err
-            .contains("trunkline remove 'my server; rm -rf' -s user"),
+            .contains("trunkline remove -s user 'my server; rm -rf'"),
         "{}",
         run.err
     );

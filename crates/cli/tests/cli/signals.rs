@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::lab::{Lab, Running};
+use crate::lab::{Lab, Running, echo};
 
 const MAY_HAVE_RUN: &str = "interrupted; \"mcp__s__t\" may have run\n";
 
@@ -69,6 +69,34 @@ fn a_list_that_is_given_up_shows_what_is_known() {
 }
 
 #[test]
+fn one_server_that_hangs_does_not_hide_the_others() {
+    let lab = Lab::new();
+    let stuck = json!({"onStart": [{"touch": lab.at("stuck")}, {"waitForFile": "/no/such/file"}]});
+    lab.configure([("good", echo()), ("stuck", stuck.into())]);
+    let cases: [(&[&str], &str); 2] = [
+        (&["search", "echo"], "mcp__good__echo"),
+        (&["status"], "stuck)"),
+    ];
+    // By itself, after a short time.
+    let (words, part) = cases[0];
+    let run = lab.run(words);
+    assert_eq!(run.code, Some(0), "{run:#?}");
+    assert!(run.out.contains(part), "{run:#?}");
+    assert!(run.err.contains("\"stuck\" is still starting"), "{run:#?}");
+    for (words, part) in cases {
+        // On an interrupt, at once. The other server is known from its catalog.
+        let _ = std::fs::remove_file(lab.at("stuck"));
+        let running = lab.start(&mut lab.command(words));
+        lab.file("stuck");
+        send(&running, Signal::INT);
+        let run = running.end();
+        assert_eq!(run.code, Some(130), "{run:#?}");
+        assert!(run.out.contains(part), "{run:#?}");
+        assert!(run.err.contains("\"stuck\" is still starting"), "{run:#?}");
+    }
+}
+
+#[test]
 fn a_signal_while_servers_start_leaves_nothing() {
     let lab = Lab::new();
     let starting = |name: &str| json!({"onStart": [{"touch": lab.at(name)}, {"waitForFile": "/no/such/file"}]});
@@ -82,8 +110,10 @@ fn a_signal_while_servers_start_leaves_nothing() {
         }
         send(&running, Signal::INT);
         let run = running.end();
-        assert_eq!((run.code, run.err.as_str()), (Some(130), ""), "{run:#?}");
+        assert_eq!(run.code, Some(130), "{run:#?}");
         assert_eq!(run.out.is_empty(), command[0] != "list");
+        let names_them = run.err.contains("\"b\" is still starting and not included");
+        assert_eq!(names_them, command[0] == "tools", "{run:#?}");
         for name in ["a", "b"] {
             std::fs::remove_file(lab.at(name)).ok();
         }

@@ -6,6 +6,7 @@ use std::path::Path;
 use super::read::{ConfigFiles, ManagedText};
 use super::{LoadState, Loader, real};
 use crate::approval::{ApprovalSettings, StoredApprovals};
+use crate::call_policy::CallPolicy;
 use crate::diagnostic::Diagnostic;
 use crate::document::{Document, Members};
 use crate::files::{FileText, shown, without_bom};
@@ -200,8 +201,12 @@ impl Loader {
             Err(error) => Diagnostic::error(&source, error.to_string()),
         };
         policy.unreadable(&source);
+        let call_policy = CallPolicy::unusable(&source, &problem.message);
         state.diagnostics.push(problem);
-        None
+        Some(Settings {
+            call_policy: Some(call_policy),
+            ..Settings::empty(Origin::Managed, &source)
+        })
     }
 
     /// The servers of the enterprise configuration. An unusable file still excludes all others.

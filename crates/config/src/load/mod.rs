@@ -153,6 +153,10 @@ impl Loader {
                 own_program: std::env::current_exe().ok(),
             },
         );
+        let active = servers
+            .iter()
+            .filter(|server| server.status == EntryStatus::Active);
+        let running = active.map(|server| server.entry.name.clone()).collect();
         let mut diagnostics = state.diagnostics;
         diagnostics.extend(named_only(&servers, &approval_settings));
         ServerSet {
@@ -164,6 +168,11 @@ impl Loader {
             policy,
             permissions: Permissions::of(&settings),
             hooks: hooks_of(&settings),
+            call_policy: settings
+                .iter()
+                .find_map(|file| file.call_policy.clone())
+                .map(Arc::new),
+            running,
             managed_unreadable,
         }
     }

@@ -54,9 +54,9 @@ pub(crate) enum Cause {
     },
     #[error("this is no address of a resource: {reason}")]
     InvalidUri { reason: &'static str },
-    #[error("\"{tool}\" may not be called: the rule \"{}\" of {} denies it", rule.text, rule.source)]
+    #[error("\"{tool}\" may not be called: {}", rule.denial())]
     ToolDenied { tool: String, rule: PermissionRule },
-    #[error("nothing of \"{server}\" may be used: the rule \"{}\" of {} denies it", rule.text, rule.source)]
+    #[error("nothing of \"{server}\" may be used: {}", rule.denial())]
     ServerDenied {
         server: String,
         rule: PermissionRule,
@@ -66,6 +66,13 @@ pub(crate) enum Cause {
         tool: String,
         /// The reason given by [`Permit`](crate::permission::Permit); `None` if the host has none.
         reason: Option<String>,
+    },
+    #[error("\"{tool}\" may not be called: {reason} ({} of {})", rule.text, rule.source)]
+    PolicyDenied {
+        tool: String,
+        /// The part of the call policy (SEC-7).
+        rule: PermissionRule,
+        reason: String,
     },
     #[error("\"{tool}\" may not be called: a hook blocks it: {reason}")]
     BlockedByHook { tool: String, reason: String },
@@ -170,6 +177,9 @@ impl Cause {
             Self::NotPermitted { reason: None, .. } => {
                 Some("allow it with a rule, or tell the host whom to ask".to_owned())
             }
+            Self::PolicyDenied { .. } => Some(
+                "your organisation sets this policy; `trunkline policy show` prints it".to_owned(),
+            ),
             Self::MissingScopes { .. } => Some("sign in again to grant them".to_owned()),
             Self::HostToolTimeout { limit, .. } => more_time(*limit, Entry::No),
             Self::Request {

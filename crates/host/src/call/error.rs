@@ -12,6 +12,7 @@ use super::Limit;
 use super::cause::{Cause, Operation};
 use crate::catalog::PoolTool;
 use crate::connection::State;
+use crate::permission::policy::Restriction;
 use crate::pins::ToolChange;
 
 /// The error of a call, a resource read, a prompt or a skill.
@@ -114,6 +115,7 @@ impl CallError {
             Cause::ToolDenied { .. }
             | Cause::ServerDenied { .. }
             | Cause::NotPermitted { .. }
+            | Cause::PolicyDenied { .. }
             | Cause::BlockedByHook { .. }
             | Cause::Changed { .. }
             | Cause::PinsUnreadable { .. } => Kind::Refused,
@@ -168,6 +170,7 @@ impl CallError {
             | Cause::SchemaMismatch { tool, .. }
             | Cause::ToolDenied { tool, .. }
             | Cause::NotPermitted { tool, .. }
+            | Cause::PolicyDenied { tool, .. }
             | Cause::PinsUnreadable { tool, .. }
             | Cause::ShutDown { tool }
             | Cause::Cancelled { tool, .. }
@@ -277,6 +280,14 @@ impl CallError {
     pub fn rule(&self) -> Option<&PermissionRule> {
         match &*self.0 {
             Cause::ToolDenied { rule, .. } | Cause::ServerDenied { rule, .. } => Some(rule),
+            _ => None,
+        }
+    }
+
+    /// Returns the part of the organisation's call policy that refuses it (SEC-7).
+    pub fn policy_rule(&self) -> Option<&PermissionRule> {
+        match &*self.0 {
+            Cause::PolicyDenied { rule, .. } => Some(rule),
             _ => None,
         }
     }
@@ -408,6 +419,15 @@ impl CallError {
         Self::from(Cause::ToolDenied {
             tool: tool.to_owned(),
             rule: rule.clone(),
+        })
+    }
+
+    pub(crate) fn against_policy(tool: &str, restriction: Restriction) -> Self {
+        let Restriction { rule, reason, .. } = restriction;
+        Self::from(Cause::PolicyDenied {
+            tool: tool.to_owned(),
+            rule,
+            reason,
         })
     }
 

@@ -33,7 +33,7 @@ pub use trunkline_wire::client::Arguments;
 pub use trunkline_wire::peer::Progress;
 pub use trunkline_wire::{InvalidJson, RpcError};
 #[cfg(feature = "validation")]
-pub(crate) use validate::Checks;
+pub(crate) use validate::{Checks, Fragment};
 
 #[cfg(not(feature = "validation"))]
 pub(crate) use crate::absent::validation::Checks;
@@ -45,6 +45,7 @@ use crate::hooks::ToolUse;
 use crate::host::Host;
 use crate::host_tool::{HostCall, HostTool};
 use crate::permission::CallCheck;
+use crate::permission::policy::{PolicyTool, Restriction};
 use crate::result::CallOutput;
 use crate::sanitize::shown;
 use crate::settings::deadline;
@@ -128,6 +129,8 @@ impl Host {
         let mut warnings = Vec::new();
         // One deadline for all lookups: replacing a tool buys its server no time.
         let mut due = None;
+        // A call counts once towards a limit, whatever its lookups.
+        let mut counted = false;
         if pool.get(name).is_none() {
             // On the heap: seldom needed.
             due = Box::pin(self.wait_for_tool(name, options.timeout)).await;
@@ -143,6 +146,8 @@ impl Host {
             if !options.unchecked {
                 check_arguments(tool, &arguments)?;
             }
+            let subject = PolicyTool::of(tool);
+            let mut policy = self.check_policy(subject, &arguments, &mut counted)?;
             let mut ask = None;
             if self.hooks().has(HookEvent::PreToolUse) {
                 let began = Instant::now();
@@ -155,6 +160,7 @@ impl Host {
                     if !options.unchecked {
                         check_arguments(tool, &arguments)?;
                     }
+                    policy = self.check_policy(subject, &arguments, &mut counted)?;
                 }
                 ask = before.ask;
                 warnings.extend(before.warnings);
@@ -165,6 +171,7 @@ impl Host {
             if tool.signs_in {
                 // On the heap: seldom needed.
                 let timeout = options.timeout;
+                let ask = (policy.as_ref(), ask);
                 let call = self.call_sign_in(tool, &connection, &arguments, ask, timeout);
                 let mut output = Box::pin(call).await?;
                 let call = hook_call(tool, &options);
@@ -174,13 +181,17 @@ impl Host {
             let identity = connection.status().catalog.identity.clone();
             let limit = self.limit(&connection, options.timeout);
             let due = due.get_or_insert_with(|| deadline(limit.time));
-            if ask.is_some() || !self.guard().is_cleared(tool, identity.as_ref()) {
+            if ask.is_some()
+                || policy.is_some()
+                || !self.guard().is_cleared(tool, identity.as_ref())
+            {
                 let check = CallCheck {
                     tool,
                     identity: identity.as_ref(),
                     pinned_as: &connection.source().pin_key(),
                     arguments: &arguments,
                     hook: ask.as_deref(),
+                    policy: policy.as_ref(),
                     known: self,
                 };
                 let asked = Instant::now();
@@ -242,16 +253,20 @@ impl Host {
             origin: None,
             client: client.as_deref(),
         };
+        let mut counted = false;
+        let mut policy = self.check_policy(PolicyTool::Own(name), &arguments, &mut counted)?;
         let before = Box::pin(self.hooks().before_call(&call, &arguments)).await?;
         if let Some(changed) = before.arguments {
             arguments = changed;
             if !options.unchecked {
                 reject_problems(HOST, name, tool.problems(&arguments))?;
             }
+            policy = self.check_policy(PolicyTool::Own(name), &arguments, &mut counted)?;
         }
         let given = arguments.clone();
         let arguments = arguments.into_json();
-        self.guard().check_own(name, &arguments, before.ask).await?;
+        let ask = (policy.as_ref(), before.ask);
+        self.guard().check_own(name, &arguments, ask).await?;
         sent.store(true, Ordering::Relaxed);
         let limit = self.limit_of(options.timeout, None);
         // The closure does not outlive the call, but its type cannot say so: progress goes through
@@ -288,11 +303,11 @@ impl Host {
         tool: &Arc<PoolTool>,
         connection: &Arc<Connection>,
         arguments: &Arguments,
-        hook: Option<String>,
+        ask: (Option<&Restriction>, Option<String>),
         timeout: Option<Duration>,
     ) -> Result<CallOutput, CallError> {
         self.guard()
-            .check_sign_in(tool, arguments, hook, self)
+            .check_sign_in(tool, arguments, ask, self)
             .await?;
         let limit = self.limit(connection, timeout);
         let start = self.start_sign_in(&tool.server, connection);

@@ -155,6 +155,36 @@ impl Check {
     }
 }
 
+/// The memory of a pattern in a fragment, in bytes: its author is trusted.
+const MAX_FRAGMENT_PATTERN: usize = 8 * 1024 * 1024;
+
+/// A compiled fragment of the call policy (SEC-7). Unlike a tool's schema, it always counts.
+pub(crate) struct Fragment(Validator);
+
+impl Fragment {
+    /// Compiles a fragment; the error says why it cannot be used.
+    pub(crate) fn new(schema: &Value) -> Result<Self, String> {
+        let options = jsonschema::options()
+            .offline()
+            .should_validate_formats(true)
+            .with_pattern_options(
+                PatternOptions::regex()
+                    .size_limit(MAX_FRAGMENT_PATTERN)
+                    .dfa_size_limit(MAX_FRAGMENT_PATTERN),
+            );
+        let validator = options.build(schema);
+        let validator = validator.map_err(|error| truncate(&error.to_string(), MAX_MESSAGE))?;
+        Ok(Self(validator))
+    }
+
+    /// Returns why a value does not fit.
+    pub(crate) fn problem(&self, value: &Value, name: &str) -> Option<String> {
+        let error = self.0.iter_errors(value).next()?;
+        let whole = format!("\"{}\"", truncate(name, MAX_VALUE));
+        Some(message(&error, &whole))
+    }
+}
+
 /// Describes a problem in a message of bounded length: schemas are untrusted.
 fn message(problem: &ValidationError, whole: &str) -> String {
     truncate(&describe(problem, whole), MAX_MESSAGE)

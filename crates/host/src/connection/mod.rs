@@ -53,6 +53,7 @@ use crate::event::{EventSender, NotificationTap};
 use crate::hooks::Hooks;
 use crate::logs::{LogStore, MessageTap, Recorder, Tracer};
 use crate::network::Network;
+use crate::permission::policy::HostPolicy;
 use crate::result::Results;
 use crate::secrets::Secrets;
 use crate::settings::Settings;
@@ -67,6 +68,8 @@ pub(crate) struct HostShared {
     pub(crate) broker: Arc<Broker>,
     /// The user's commands before and after calls.
     pub(crate) hooks: Arc<Hooks>,
+    /// The organisation's restrictions of calls.
+    pub(crate) call_policy: HostPolicy,
     /// The embedder's model, for servers that request sampling.
     pub(crate) sampling: Option<Arc<dyn Sampling>>,
     /// The roots of the program's clients.

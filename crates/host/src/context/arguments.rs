@@ -2,7 +2,7 @@
 
 use trunkline_wire::mcp::PromptArgument;
 
-use crate::suggest::nearest;
+use trunkline_config::nearest;
 
 /// Assigns words to arguments: `key=value` if the prompt declares that argument, otherwise by
 /// position. `declared` is `None` if the prompt does not declare its arguments; then every word

@@ -1,7 +1,7 @@
 //! Expands resource templates (RFC 6570, string values only).
 
 use super::templates::template_variables;
-use crate::suggest::nearest;
+use trunkline_config::nearest;
 
 /// How an expression expands, depending on its first character.
 struct Operator {

@@ -18,7 +18,7 @@ use crate::connection::State;
 use crate::host::Host;
 use crate::result::{blocks_left_out, shown_block};
 use crate::sanitize;
-use crate::suggest::nearest;
+use trunkline_config::nearest;
 
 /// A prompt as a command.
 #[derive(Clone, Debug)]

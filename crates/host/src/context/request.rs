@@ -16,7 +16,7 @@ use crate::connection::{Connected, Connection};
 use crate::elicit::Origin;
 use crate::host::Host;
 use crate::settings::deadline;
-use crate::suggest::nearest;
+use trunkline_config::nearest;
 
 /// A request whose response may require several rounds.
 pub(super) enum ReadRequest<'a> {

@@ -33,6 +33,7 @@ use crate::hooks::Hooks;
 use crate::host_tool::HostTool;
 use crate::logs::{LogStore, Tracer};
 use crate::permission::Guard;
+use crate::permission::policy::HostPolicy;
 use crate::pins::Pins;
 use crate::result::Results;
 use crate::search;
@@ -146,6 +147,7 @@ impl Host {
             events: EventSender::new(),
             broker: Arc::new(Broker::new(Arc::clone(&hooks), elicit)),
             hooks,
+            call_policy: HostPolicy::default(),
             sampling,
             roots,
             on_notification,
@@ -321,6 +323,11 @@ impl Host {
     /// The user's commands before and after calls.
     pub(crate) fn hooks(&self) -> &Arc<Hooks> {
         &self.inner.context.hooks
+    }
+
+    /// The organisation's restrictions of calls.
+    pub(crate) fn call_policy(&self) -> &HostPolicy {
+        &self.inner.context.call_policy
     }
 
     pub(crate) fn guard(&self) -> &Arc<Guard> {

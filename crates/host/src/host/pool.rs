@@ -11,7 +11,7 @@ use crate::catalog::{Pool, PoolTool, ServerTools, may_belong_to, tool_name};
 use crate::connection::{Connection, ServerStatus, Source, State};
 use crate::context;
 use crate::result::CallOutput;
-use crate::suggest::nearest;
+use trunkline_config::nearest;
 
 /// A pool and the count of catalog changes that it includes.
 pub(super) struct Built {

@@ -12,7 +12,7 @@ use trunkline_config::{EntryStatus, Server, ServerEntry, ServerSet};
 
 use super::{Connections, Host, Inner, lock};
 use crate::builtin::Builtin;
-use crate::connection::{Connection, ServerStatus, Source};
+use crate::connection::{Connection, ServerStatus, Source, State};
 use crate::discovery::Discovery;
 use crate::server::UnknownServer;
 
@@ -138,11 +138,18 @@ impl Host {
             .map(Discovery::policy)
     }
 
+    /// Returns the configuration, read now if it has not been read yet; `None` without files.
+    pub(crate) fn known_configuration(&self) -> Option<Arc<ServerSet>> {
+        let discovery = self.root().inner.discovery.as_ref();
+        discovery.map(Discovery::policy)
+    }
+
     /// Replaces the servers from configuration files: new and changed ones connect, others close
     /// (CFG-9). Servers that the program added stay.
     pub(crate) fn apply(&self, set: &ServerSet) {
         self.inner.guard.settings(&set.permissions);
         self.inner.context.hooks.set(&set.hooks);
+        self.inner.context.call_policy.set(set);
         let mut changing = lock(&self.inner.changing);
         if self.inner.ended.load(Ordering::Acquire) {
             return;
@@ -346,6 +353,21 @@ impl Host {
             None => self.inner.connections.load().values().map(status).collect(),
             Some(_) => self.connections().values().map(status).collect(),
         }
+    }
+
+    /// The names of the servers that are not disabled, here and in every host above.
+    pub(crate) fn enabled_servers(&self) -> Vec<String> {
+        let mut names = Vec::new();
+        let mut hosts = Some(self);
+        while let Some(host) = hosts {
+            let connections = host.inner.connections.load();
+            let enabled = connections
+                .iter()
+                .filter(|(_, connection)| !matches!(connection.status().state, State::Disabled));
+            names.extend(enabled.map(|(name, _)| name.to_string()));
+            hosts = host.inner.parent.as_ref().map(|parent| &parent.host);
+        }
+        names
     }
 
     /// The current status of one server.

@@ -1,6 +1,6 @@
 //! Hides the headers and tokens of requests from logs.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use trunkline_config::redact::header_secrets;
 use trunkline_transport::credentials::{
@@ -26,6 +26,7 @@ impl Recorder {
         Some(Arc::new(RedactedCredentials {
             credentials,
             redactor: self.redactor.clone(),
+            hidden: Mutex::default(),
         }))
     }
 }
@@ -34,6 +35,19 @@ impl Recorder {
 struct RedactedCredentials {
     credentials: Arc<dyn Credentials>,
     redactor: Redactor,
+    /// The last token that was hidden: most requests have the same.
+    hidden: Mutex<Option<Token>>,
+}
+
+impl RedactedCredentials {
+    fn hide(&self, token: &Token) {
+        let mut hidden = self.hidden.lock().unwrap_or_else(PoisonError::into_inner);
+        if hidden.as_ref() != Some(token) {
+            let secrets = header_secrets("Authorization", token.expose());
+            self.redactor.hide_all(secrets.iter().map(String::as_str));
+            *hidden = Some(token.clone());
+        }
+    }
 }
 
 impl Credentials for RedactedCredentials {
@@ -41,8 +55,7 @@ impl Credentials for RedactedCredentials {
         Box::pin(async {
             let token = self.credentials.token().await?;
             if let Some(token) = &token {
-                let secrets = header_secrets("Authorization", token.expose());
-                self.redactor.hide_all(secrets.iter().map(String::as_str));
+                self.hide(token);
             }
             Ok(token)
         })

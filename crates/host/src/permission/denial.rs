@@ -1,12 +1,13 @@
 //! Denied tools, known before anybody calls them (TOOL-10).
 
 use super::Verdict;
+use super::policy::PolicyTool;
 use crate::call::CallError;
 use crate::host::Host;
 
 impl Host {
-    /// Returns the error that [`Host::call`] would return if a rule denies the tool `name`: for
-    /// lists of tools, and for models.
+    /// Returns the error that [`Host::call`] would return if a rule denies the tool `name`, or the
+    /// call policy does whatever the arguments: for lists of tools, and for models.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -26,11 +27,14 @@ impl Host {
     pub fn denial(&self, name: &str) -> Option<CallError> {
         let (pool, guard) = (self.pool(), self.guard());
         if pool.own_tool(name).is_some() {
-            return guard.first_above(|rules| match rules.about_own(name) {
+            let denied = guard.first_above(|rules| match rules.about_own(name) {
                 Verdict::Deny(rule) => Some(CallError::denied(name, rule)),
                 _ => None,
             });
+            return denied.or_else(|| self.policy_denial(PolicyTool::Own(name), None));
         }
-        guard.denied(pool.get(name)?)
+        let tool = pool.get(name)?;
+        let by_policy = || self.policy_denial(PolicyTool::Server(tool), None);
+        guard.denied(tool).or_else(by_policy)
     }
 }

@@ -10,6 +10,7 @@ use trunkline_wire::Json;
 use trunkline_wire::client::Arguments;
 use trunkline_wire::mcp::ServerIdentity;
 
+use super::policy::{PolicyTool, Restriction};
 use super::{AskReason, AskedTool, PermissionAnswer, PermissionQuestion, Permit, Rules, Verdict};
 use crate::call::{CallError, Cause};
 use crate::catalog::PoolTool;
@@ -49,6 +50,8 @@ pub(crate) struct CallCheck<'w> {
     pub(crate) arguments: &'w Arguments,
     /// The reason of a hook to ask, whatever the rules say.
     pub(crate) hook: Option<&'w str>,
+    /// The restriction of the call policy that requires approval (SEC-7).
+    pub(crate) policy: Option<&'w Restriction>,
     /// The host, which knows all servers.
     pub(crate) known: &'w Host,
 }
@@ -180,18 +183,21 @@ impl Guard {
             Verdict::Ask(None) => Some(AskReason::NoRule),
             Verdict::Ask(Some(rule)) => Some(AskReason::Rule(rule.text.clone())),
             Verdict::Destructive(rule) => Some(AskReason::Destructive(rule.text.clone())),
-            Verdict::Allow | Verdict::Deny(_) => None,
+            Verdict::Allow(_) | Verdict::Deny(_) => None,
         };
         let hook = check.hook.map(|reason| AskReason::Hook(reason.to_owned()));
-        // A question about a change replaces that of a rule, but not that of a hook, which is about
-        // this call.
+        let policy = check.policy.map(AskReason::of_policy);
+        // The approval that policy requires includes the permission that a rule requires.
+        let asked = if policy.is_some() { None } else { asked };
+        // A question about a change replaces that of a rule, but not that of a hook or of policy,
+        // which is about this call.
         let reasons = match (change, self.pins.on_change) {
-            (None, _) => [None, hook.or(asked)],
+            (None, _) => [None, policy, hook.or(asked)],
             (Some(change), OnChange::Block) => return Err(CallError::changed(&tool.name, change)),
-            (Some(change), OnChange::Ask) => [Some(AskReason::Changed(change)), hook],
+            (Some(change), OnChange::Ask) => [Some(AskReason::Changed(change)), policy, hook],
             (Some(change), OnChange::Warn) => {
                 warnings.push(format!("{change}\n{}", change.diff()));
-                [None, hook.or(asked)]
+                [None, policy, hook.or(asked)]
             }
         };
         let mut permanent = true;
@@ -212,24 +218,17 @@ impl Guard {
         &self,
         tool: &Arc<PoolTool>,
         arguments: &Arguments,
-        hook: Option<String>,
+        (policy, hook): (Option<&Restriction>, Option<String>),
         known: &Host,
     ) -> Result<(), CallError> {
         if let Some(denied) = self.denied(tool) {
             return Err(denied);
         }
         let rules = self.rules.load_full();
-        let reason = match (hook, rules.about(tool, known)) {
-            (Some(reason), _) => AskReason::Hook(reason),
-            (None, Verdict::Ask(Some(rule))) => AskReason::Rule(rule.text.clone()),
-            _ => return Ok(()),
-        };
-        let question = PermissionQuestion {
-            tool: AskedTool::Server(Arc::clone(tool)),
-            arguments: arguments.to_json(),
-            reason,
-        };
-        self.answer(question).await.map(drop)
+        let asked = AskedTool::Server(Arc::clone(tool));
+        let verdict = rules.about(tool, known);
+        self.ask_own(asked, &arguments.to_json(), (policy, hook), &verdict)
+            .await
     }
 
     /// Checks a call of a host tool.
@@ -237,7 +236,7 @@ impl Guard {
         &self,
         name: &str,
         arguments: &Json,
-        hook: Option<String>,
+        required: (Option<&Restriction>, Option<String>),
     ) -> Result<(), CallError> {
         let denied = self.first_above(|rules| match rules.about_own(name) {
             Verdict::Deny(rule) => Some(CallError::denied(name, rule)),
@@ -247,17 +246,64 @@ impl Guard {
             return Err(denied);
         }
         let rules = self.rules.load_full();
-        let reason = match (hook, rules.about_own(name)) {
-            (Some(reason), _) => AskReason::Hook(reason),
-            (None, Verdict::Ask(Some(rule))) => AskReason::Rule(rule.text.clone()),
-            _ => return Ok(()),
+        let asked = AskedTool::Own(name.to_owned());
+        let verdict = rules.about_own(name);
+        self.ask_own(asked, arguments, required, &verdict).await
+    }
+
+    /// Asks about a tool of the host where policy, a hook or a rule requires it.
+    async fn ask_own(
+        &self,
+        tool: AskedTool,
+        arguments: &Json,
+        (policy, hook): (Option<&Restriction>, Option<String>),
+        verdict: &Verdict<'_>,
+    ) -> Result<(), CallError> {
+        let by_rule = match verdict {
+            Verdict::Ask(Some(rule)) => Some(AskReason::Rule(rule.text.clone())),
+            _ => None,
         };
-        let question = PermissionQuestion {
-            tool: AskedTool::Own(name.to_owned()),
-            arguments: arguments.clone(),
-            reason,
+        let reasons = match policy.map(AskReason::of_policy) {
+            Some(policy) => [Some(policy), hook.map(AskReason::Hook)],
+            None => [None, hook.map(AskReason::Hook).or(by_rule)],
         };
-        self.answer(question).await.map(drop)
+        for reason in reasons.into_iter().flatten() {
+            let question = PermissionQuestion {
+                tool: tool.clone(),
+                arguments: arguments.clone(),
+                reason,
+            };
+            self.answer(question).await?;
+        }
+        Ok(())
+    }
+
+    /// Passes the decision of the rules to `read`: a denial here or in a parent, otherwise that of
+    /// the rules here.
+    pub(super) fn verdict<T>(
+        &self,
+        tool: PolicyTool<'_>,
+        known: &Host,
+        read: impl Fn(Verdict<'_>) -> T,
+    ) -> T {
+        let about = |rules: &Rules| match tool {
+            PolicyTool::Server(tool) => read(rules.about(tool, known)),
+            // Nobody is asked about a sign-in unless a rule says so.
+            PolicyTool::SignIn(tool) => read(match rules.about(tool, known) {
+                Verdict::Ask(None) | Verdict::Destructive(_) => Verdict::Allow(None),
+                verdict => verdict,
+            }),
+            PolicyTool::Own(name) => read(rules.about_own(name)),
+        };
+        let denied = |rules: &Rules| {
+            let is_denied = match tool {
+                PolicyTool::Server(tool) | PolicyTool::SignIn(tool) => rules.denial(tool).is_some(),
+                PolicyTool::Own(name) => matches!(rules.about_own(name), Verdict::Deny(_)),
+            };
+            is_denied.then(|| about(rules))
+        };
+        self.first_above(denied)
+            .unwrap_or_else(|| about(&self.rules.load()))
     }
 
     /// Returns the error for a server that is denied as a whole, here or in a parent.

@@ -29,6 +29,7 @@
 mod denial;
 mod guard;
 pub(crate) mod pattern;
+pub(crate) mod policy;
 mod rules;
 
 use std::future::Future;
@@ -38,6 +39,7 @@ use std::sync::Arc;
 use trunkline_wire::Json;
 
 pub(crate) use guard::{CallCheck, Guard};
+pub use policy::{CallVerdict, Decision, VerdictReason};
 pub use rules::Rules;
 pub(crate) use rules::Verdict;
 pub use trunkline_config::PermissionRule;
@@ -80,7 +82,10 @@ impl PermissionQuestion {
     pub fn always_rule(&self) -> Option<String> {
         match self.reason {
             AskReason::NoRule | AskReason::Destructive(_) => Some(self.tool.rule()),
-            AskReason::Rule(_) | AskReason::Hook(_) | AskReason::Changed(_) => None,
+            AskReason::Rule(_)
+            | AskReason::Hook(_)
+            | AskReason::Policy { .. }
+            | AskReason::Changed(_) => None,
         }
     }
 }
@@ -125,8 +130,24 @@ pub enum AskReason {
     Destructive(String),
     /// A hook asks for it, for this reason (ELI-4).
     Hook(String),
+    /// The organisation's call policy requires approval of every such call (SEC-7).
+    Policy {
+        /// The part of the policy, and its file.
+        rule: PermissionRule,
+        /// Why it applies.
+        reason: String,
+    },
     /// The tool has changed since it was first permitted (TOOL-11).
     Changed(Arc<ToolChange>),
+}
+
+impl AskReason {
+    pub(crate) fn of_policy(restriction: &policy::Restriction) -> Self {
+        Self::Policy {
+            rule: restriction.rule.clone(),
+            reason: restriction.reason.clone(),
+        }
+    }
 }
 
 /// The answer to a [`PermissionQuestion`].
@@ -143,7 +164,8 @@ pub enum PermissionAnswer {
 }
 
 /// Permits every call: for programs that decide before they call. `deny` rules still apply; calls
-/// of changed tools, and those that a hook wants the user to be asked about, are refused.
+/// of changed tools, and those that a hook or the call policy wants the user to be asked about, are
+/// refused.
 ///
 /// ```
 /// # use trunkline::{Host, permission::AllowAll};
@@ -168,6 +190,10 @@ impl Permit for AllowAll {
             AskReason::Hook(reason) => {
                 PermissionAnswer::No(format!("a hook wants the user to be asked: {reason}"))
             }
+            AskReason::Policy { rule, reason } => PermissionAnswer::No(format!(
+                "{reason}, and {} of {} requires the user's approval",
+                rule.text, rule.source
+            )),
             AskReason::NoRule | AskReason::Rule(_) | AskReason::Destructive(_) => {
                 PermissionAnswer::Always
             }

@@ -187,6 +187,17 @@ impl ToolPattern {
         texts.into_iter().flatten().any(matches)
     }
 
+    /// True if any reading concerns a server or one of its tools, for rules that mark servers.
+    pub(crate) fn reaches_server(&self, server: &str) -> bool {
+        let nobody: &[&str] = &[];
+        let is_of = match &self.narrow {
+            Narrow::Everything => true,
+            Narrow::Of { server: of, .. } => of.matches(server, nobody),
+            Narrow::Bare(_) => false,
+        };
+        is_of || self.forbids_server(server)
+    }
+
     /// True if it matches a host tool.
     pub(crate) fn matches_host_tool(&self, name: &str) -> bool {
         self.text.matches(name)

@@ -25,8 +25,8 @@ pub struct Rules(Permissions);
 /// The decision of the rules about one tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict<'r> {
-    /// The call is permitted.
-    Allow,
+    /// The call is permitted: by a rule, or because it needs none.
+    Allow(Option<&'r PermissionRule>),
     /// The call needs permission: by a rule, or because none matches.
     Ask(Option<&'r PermissionRule>),
     /// The call needs permission: the tool is destructive, and this rule does not name it.
@@ -96,14 +96,14 @@ impl Rules {
         let mut wide = None;
         for rule in allow {
             match pattern(rule).permits(tool, known) {
-                Some(Match::Named) => return Verdict::Allow,
+                Some(Match::Named) => return Verdict::Allow(Some(rule)),
                 Some(Match::Wide) => wide = wide.or(Some(rule)),
                 None => {}
             }
         }
         match wide {
             Some(rule) if tool.is_destructive() => Verdict::Destructive(rule),
-            Some(_) => Verdict::Allow,
+            Some(rule) => Verdict::Allow(Some(rule)),
             None => Verdict::Ask(None),
         }
     }
@@ -120,7 +120,7 @@ impl Rules {
         } else if let Some(at) = find(ask) {
             Verdict::Ask(Some(&ask[at]))
         } else {
-            Verdict::Allow
+            Verdict::Allow(None)
         }
     }
 
@@ -195,6 +195,7 @@ fn given(text: String) -> PermissionRule {
     PermissionRule {
         text,
         source: PROGRAM.to_owned(),
+        is_unreadable: false,
     }
 }
 
@@ -210,7 +211,7 @@ mod tests {
     fn verdict_of(rules: &Rules, tool: &PoolTool) -> &'static str {
         let known: &[&str] = &[];
         match rules.about(tool, known) {
-            Verdict::Allow => "allow",
+            Verdict::Allow(_) => "allow",
             Verdict::Destructive(_) => "ask: destructive",
             Verdict::Ask(None) => "ask",
             Verdict::Ask(Some(_)) => "ask by rule",
@@ -259,7 +260,7 @@ mod tests {
     #[test]
     fn host_tools_need_no_rule_but_obey_one() {
         let rules = Rules::default().deny("ReadMcpResource").ask("Other");
-        assert_eq!(rules.about_own("ToolSearch"), Verdict::Allow);
+        assert_eq!(rules.about_own("ToolSearch"), Verdict::Allow(None));
         assert!(matches!(
             rules.about_own("ReadMcpResource"),
             Verdict::Deny(_)

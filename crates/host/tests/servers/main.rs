@@ -30,6 +30,7 @@ mod lazy;
 mod logs;
 mod names;
 mod permissions;
+mod policy;
 mod remote;
 mod restarts;
 mod results;

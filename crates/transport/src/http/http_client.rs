@@ -68,10 +68,12 @@ impl HttpClient {
         &self,
         request: &mut HttpRequest<'_>,
     ) -> Result<Box<Response>, DeliveryError> {
-        if self.credentials.is_some() || self.helper.is_some() {
+        if self.helper.is_some() {
             return Box::pin(self.send_with_retries(request, None)).await;
         }
+        request.token = self.token().await?;
         let response = self.send_once(request).await?;
+        take_nonce(request.token.as_ref(), &response.headers);
         if is_final(response.status) {
             return Ok(response);
         }
@@ -89,14 +91,20 @@ impl HttpClient {
         let mut retried_nonce = false;
         let mut retries = 0;
         loop {
-            let (token, printed) = self.authenticate().await?;
-            request.token = token;
-            let mut response = match (first.take(), &printed) {
-                (Some(response), _) => response,
-                (None, None) => self.send_once(request).await?,
-                (None, Some(printed)) => {
-                    let merged = request.with_helper_headers(printed);
-                    self.send_once(&merged).await?
+            let mut printed = None;
+            let mut response = match first.take() {
+                // Its request had the token that is in `request`.
+                Some(response) => response,
+                None => {
+                    printed = self.helper_headers().await?;
+                    request.token = self.token().await?;
+                    match &printed {
+                        None => self.send_once(request).await?,
+                        Some(printed) => {
+                            let merged = request.with_helper_headers(printed);
+                            self.send_once(&merged).await?
+                        }
+                    }
                 }
             };
             let has_nonce = take_nonce(request.token.as_ref(), &response.headers);
@@ -148,25 +156,20 @@ impl HttpClient {
         }
     }
 
-    /// The token and the helper's headers to send.
-    async fn authenticate(&self) -> Result<(Option<Token>, Option<Arc<HeaderMap>>), DeliveryError> {
-        let failed =
-            |reason: String| DeliveryError::new(DeliveryErrorKind::Credentials, reason, false);
-        let printed = match &self.helper {
-            Some(helper) => {
-                let printed = helper.headers().await;
-                Some(printed.map_err(|error| failed(error.to_string()))?)
-            }
-            None => None,
-        };
-        let token = match &self.credentials {
-            Some(credentials) => {
-                let token = credentials.token().await;
-                token.map_err(|error| failed(error.to_string()))?
-            }
-            None => None,
-        };
-        Ok((token, printed))
+    /// The token to send.
+    async fn token(&self) -> Result<Option<Token>, DeliveryError> {
+        match &self.credentials {
+            Some(credentials) => credentials.token().await.map_err(no_credentials),
+            None => Ok(None),
+        }
+    }
+
+    /// The helper's headers to send.
+    async fn helper_headers(&self) -> Result<Option<Arc<HeaderMap>>, DeliveryError> {
+        match &self.helper {
+            Some(helper) => helper.headers().await.map(Some).map_err(no_credentials),
+            None => Ok(None),
+        }
     }
 
     /// Reports a refusal to the helper and the credentials; true if a retry may succeed.
@@ -183,6 +186,10 @@ impl HttpClient {
             None => renewed,
         }
     }
+}
+
+fn no_credentials(error: impl ToString) -> DeliveryError {
+    DeliveryError::new(DeliveryErrorKind::Credentials, error.to_string(), false)
 }
 
 /// Uses the nonce of a response in the proofs for a bound token (RFC 9449, section 9). Returns

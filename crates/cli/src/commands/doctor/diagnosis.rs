@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use trunkline_config::{Scope, Server, ServerEntry};
 
-use crate::standing::quoted;
+use crate::standing::{last_word, quoted};
 
 /// The cause of a failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,7 +106,7 @@ impl<'a> Subject<'a> {
 
     /// Returns a subcommand of the program for this server.
     pub(super) fn command(&self, command: &str) -> String {
-        format!("trunkline {command} {}", quoted(self.name))
+        format!("trunkline {command} {}", last_word(self.name))
     }
 }
 

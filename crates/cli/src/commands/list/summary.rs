@@ -8,7 +8,7 @@ use trunkline::server::{ServerStatus, State};
 use super::count;
 use super::row::Row;
 use crate::output::{Line, Lines, Status, Style, inline};
-use crate::standing::quoted;
+use crate::standing::last_word;
 
 /// How a server fares, in a few words.
 pub(super) struct Summary {
@@ -163,7 +163,7 @@ pub(super) fn cure(row: &Row, summary: &Summary) -> Option<String> {
         (Some(command), _) => Some(command.to_owned()),
         // Only what is configured can be examined.
         (None, Status::Failed) if row.server.is_some() && row.status().is_some() => {
-            Some(format!("trunkline doctor {}", quoted(row.name())))
+            Some(format!("trunkline doctor {}", last_word(row.name())))
         }
         _ => None,
     }

@@ -63,6 +63,7 @@ impl<'a> Question<'a> {
             AskReason::Rule(rule) => ("rule", Some(rule.as_str()), None),
             AskReason::Destructive(rule) => ("destructive", Some(rule.as_str()), None),
             AskReason::Hook(reason) => ("hook", Some(reason.as_str()), None),
+            AskReason::Policy { rule, .. } => ("policy", Some(rule.text.as_str()), None),
             AskReason::Changed(change) => ("changed", None, Some(change.diff())),
             _ => ("other", None, None),
         };
@@ -87,6 +88,10 @@ fn unasked(question: &PermissionQuestion) -> String {
     match &question.reason {
         AskReason::Rule(rule) => format!(
             "the rule \"{rule}\" asks about it, and the embedding program takes no questions (\"canUseTool\")"
+        ),
+        AskReason::Policy { rule, reason } => format!(
+            "{reason}, {} of {} requires approval, and the embedding program takes no questions (\"canUseTool\")",
+            rule.text, rule.source
         ),
         AskReason::Destructive(rule) => format!(
             "it is marked destructive, the rule \"{rule}\" does not name it, and the embedding program takes no questions \

@@ -74,6 +74,9 @@ attacks! {
     a_mistake_in_a_rule_lets_a_server_run: "a server runs because a rule of the lists is malformed",
         "a text in place of a list, `[\"npx\",5]`, `servercommand`, `serverURL`, a repeated list"
         => "a malformed allow rule restricts, and a malformed deny rule denies", policy::by_a_mistake_in_a_rule;
+    a_call_slips_past_the_call_policy: "a model evades the policy for arguments",
+        "an argument that is repeated, spelt with escapes or in another case, or left out"
+        => "the call is refused and nothing is sent", policy::by_a_repeated_argument;
 
     // Secrets (SEC-1)
     a_server_reads_our_token: "a server looks for our secrets in its environment",

@@ -1,8 +1,13 @@
-//! Entries that match an allow list but run other code.
+//! Entries that match an allow list but run other code, and calls that slip past the policy.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::Stdio;
 
 use serde_json::{Value, json};
+use trunkline_testkit::Script;
 
-use crate::lab::Lab;
+use crate::lab::{Lab, parsed};
+use crate::managed::Company;
 
 /// Allows exactly this server's command, and every URL.
 fn allow(lab: &Lab, server: &Value) {
@@ -143,4 +148,57 @@ pub(super) fn by_a_mistake_in_a_rule() {
     let twice = format!(r#"{{{rule}, "deniedMcpServers": []}}"#);
     assert_eq!(state(&twice), "blocked");
     assert!(!lab.started("evil"));
+}
+
+/// A model gives an argument twice, or by another spelling, so that the check and the server read
+/// different values.
+pub(super) fn by_a_repeated_argument() {
+    let Some(company) = Company::new() else {
+        return;
+    };
+    let lab = &company.lab;
+    company.settings(&json!({
+        "callPolicy": {"arguments": {"mcp__git__push": {"remote": {"enum": ["origin"]}}}},
+        "permissions": {"allow": ["mcp__git"]},
+    }));
+    let mark = json!([{"touch": lab.at("called")}, {"replyText": "done"}]);
+    let script = Script::default().tool("push", mark);
+    lab.configure([("git", script)]);
+    let call = |arguments: &str| {
+        let words = ["--mcp-config", ".mcp-config.json", "sdk"];
+        let mut command = company.command(&words);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        let begin =
+            r#"{"type":"control_request","request_id":"begin","request":{"subtype":"initialize"}}"#;
+        let call = format!(
+            r#"{{"type":"control_request","request_id":"call","request":{{"subtype":"call_tool","name":"mcp__git__push","arguments":{arguments}}}}}"#
+        );
+        write!(stdin, "{begin}\n{call}\n").unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let answer = loop {
+            let line = parsed(&lines.next().expect("an answer").unwrap());
+            if line["response"]["request_id"] == "call" {
+                break line["response"].clone();
+            }
+        };
+        drop(stdin);
+        child.wait().unwrap();
+        answer["code"].as_str().map(str::to_owned)
+    };
+    for arguments in [
+        r#"{"remote":"evil"}"#,
+        r#"{"remote":"evil","remote":"origin"}"#,
+        r#"{"remote":"origin","remote":"evil"}"#,
+        r#"{"rem\u006fte":"evil","remote":"origin"}"#,
+        r#"{"Remote":"origin"}"#,
+        "{}",
+    ] {
+        let code = call(arguments);
+        assert_eq!(code.as_deref(), Some("refused"), "{arguments}");
+        assert!(!lab.at("called").exists(), "{arguments}");
+    }
+    assert_eq!(call(r#"{"remote":"origin"}"#), None);
+    assert!(lab.at("called").exists());
 }

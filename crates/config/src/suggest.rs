@@ -3,9 +3,9 @@
 /// Returns the candidate nearest to `wanted`, if it is near enough to suggest.
 ///
 /// ```
-/// assert_eq!(trunkline::text::nearest("get-smu", ["get-sum", "echo"]), Some("get-sum"));
-/// assert_eq!(trunkline::text::nearest("weather", ["get-sum", "echo"]), None);
-/// assert_eq!(trunkline::text::nearest("web", ["db"]), None);
+/// assert_eq!(trunkline_config::nearest("get-smu", ["get-sum", "echo"]), Some("get-sum"));
+/// assert_eq!(trunkline_config::nearest("weather", ["get-sum", "echo"]), None);
+/// assert_eq!(trunkline_config::nearest("web", ["db"]), None);
 /// ```
 pub fn nearest<'a>(wanted: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // In a word of three letters, two edits make another word.
