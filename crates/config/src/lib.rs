@@ -19,6 +19,7 @@ mod expand;
 mod files;
 #[doc(hidden)]
 pub mod fuzzing;
+mod gateway_profile;
 mod glob;
 mod hooks;
 #[cfg(feature = "import")]
@@ -58,6 +59,7 @@ pub use entry::{
 };
 pub use entry_edit::{EntryChange, EntryEdit, EntryText};
 pub use expand::{Environment, KeyringRef};
+pub use gateway_profile::GatewayProfile;
 pub use glob::Glob;
 pub use hooks::{HOOK_TIMEOUT, Hook, HookEvent, HookMatcher};
 #[cfg(feature = "import")]

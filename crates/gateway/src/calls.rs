@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use trunkline::CallOptions;
 use trunkline::context::ReadOptions;
+use trunkline::server::State;
+use trunkline::tool::may_belong_to;
 use trunkline_wire::mcp::Reference;
 use trunkline_wire::version::Era;
 use trunkline_wire::{Json, ObjectWriter, RpcError};
@@ -56,7 +58,7 @@ impl ClientSession {
             return self.search(caller.era, call.arguments).await;
         }
         let (server, pool_name) = self.find_tool(&call.name).await?;
-        self.profile().admit(&pool_name)?;
+        self.profile().admit()?;
         let open = OpenCall::new(&server, &caller, reply);
         let work = self.tool_work(&open, &caller, server, pool_name, call.arguments);
         self.drive("tools/call", params, open, work).await
@@ -70,18 +72,26 @@ impl ClientSession {
                 View::All => pool.get(name).cloned(),
                 View::Server(server) => pool.find(server, name).cloned(),
             };
-            tool.filter(|tool| self.shows_server(&tool.server) && self.profile_allows(tool))
+            tool.filter(|tool| self.shows_server(&tool.server))
         };
         let found = match find() {
             Some(tool) => Some(tool),
             None => {
                 // Its server may be starting.
-                self.host().ready().await;
+                self.settle().await;
                 find()
             }
         };
         if let Some(tool) = found {
             return Ok((tool.server.to_string(), tool.name.clone()));
+        }
+        // A server that is still starting may have it; the call waits for it.
+        let servers = self.host().servers();
+        let starting = servers.iter().find(|status| {
+            matches!(status.state, State::Pending { .. }) && may_belong_to(name, &status.name)
+        });
+        if let (Some(status), View::All) = (starting, self.view()) {
+            return Ok((status.name.to_string(), name.to_owned()));
         }
         let error = self.host().find_tool(name).err();
         Err(error.map_or_else(
@@ -150,8 +160,9 @@ impl ClientSession {
         }
         let uri: Option<String> = params.field("uri");
         let uri = uri.ok_or_else(|| invalid_params("resources/read needs a uri"))?;
+        self.settle().await;
         let address = route::resource(self.host(), self.view(), &uri)?;
-        self.profile().admit_request()?;
+        self.profile().admit()?;
         let open = OpenCall::new(&address.server, &caller, reply);
         let (session, registered) = (Arc::clone(&self), self.register(&open));
         let (era, options) = (caller.era, self.read_options(&open, &caller));
@@ -182,9 +193,10 @@ impl ClientSession {
         }
         let name: Option<String> = params.field("name");
         let name = name.ok_or_else(|| invalid_params("prompts/get needs the name of a prompt"))?;
+        self.settle().await;
         let command = route::prompt(self.host(), self.view(), &name)?;
         let arguments = string_members(params.get("arguments").as_ref())?;
-        self.profile().admit_request()?;
+        self.profile().admit()?;
         let open = OpenCall::new(&command.server, &caller, reply);
         let (session, registered) = (Arc::clone(&self), self.register(&open));
         let (era, options) = (caller.era, self.read_options(&open, &caller));
@@ -226,6 +238,7 @@ impl ClientSession {
         let (name, value) = (text(&argument, "name")?, text(&argument, "value")?);
         let context = params.get("context").and_then(|it| it.get("arguments"));
         let known = string_members(context.as_ref())?;
+        self.settle().await;
         let kind: Option<String> = reference.field("type");
         let (server, reference) = match kind.as_deref() {
             Some("ref/prompt") => {
@@ -245,7 +258,7 @@ impl ClientSession {
                 ));
             }
         };
-        self.profile().admit_request()?;
+        self.profile().admit()?;
         let argument = (name.as_str(), value.as_str());
         let completed = self.host().complete(&server, &reference, argument, &known);
         let completion = match completed.await {

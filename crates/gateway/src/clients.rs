@@ -9,7 +9,8 @@ use trunkline::elicit::{Ask, ElicitAnswer, Elicitation, RootsRequest, SamplingRe
 use trunkline::event::ServerNotification;
 use trunkline_wire::{Json, RpcError};
 
-use crate::open_call::{CURRENT, OpenCall};
+use crate::client::View;
+use crate::open_call::{AskError, CURRENT, OpenCall};
 use crate::session::ClientSession;
 
 /// The most pages to visit that are remembered.
@@ -56,7 +57,8 @@ impl Clients {
     fn target(&self, server: &str, client: Option<&Arc<str>>) -> Option<Target> {
         let session = client.and_then(|client| self.session(client));
         let call = CURRENT.try_with(Arc::clone).ok();
-        let call = call.or_else(|| session.as_ref()?.open_calls_to(server).pop());
+        // A call that waits for an answer has waited longest, as a rule.
+        let call = call.or_else(|| session.as_ref()?.open_calls_to(server).into_iter().next());
         match (call, session) {
             (Some(call), session) => Some(Target::Call(call, session)),
             (None, Some(session)) => Some(Target::Session(session)),
@@ -92,8 +94,17 @@ impl Clients {
         if let (true, Some(client)) = (is_url, client) {
             self.remember_page(server, client, &elicitation.raw);
         }
-        let params = with_server(&elicitation);
-        match target.ask("elicitation/create", Some(params)).await {
+        let params = match target.shows_one_server() {
+            true => elicitation.raw.clone(),
+            false => with_server(&elicitation),
+        };
+        let asked = self.ask(
+            &target,
+            server,
+            client.as_ref(),
+            ("elicitation/create", Some(params)),
+        );
+        match asked.await {
             Ok(answer) => ElicitAnswer::Forward(answer),
             Err(problem) => {
                 let text = format!("the question of \"{server}\" was not answered: {problem}");
@@ -116,7 +127,8 @@ impl Clients {
         if !target.capabilities().sampling {
             return Err("the client does not support sampling".to_owned());
         }
-        target.ask("sampling/createMessage", Some(params)).await
+        let question = ("sampling/createMessage", Some(params));
+        self.ask(&target, &server, client.as_ref(), question).await
     }
 
     /// Asks a client for its roots; `None` if it has none.
@@ -125,7 +137,34 @@ impl Clients {
         if !target.capabilities().roots {
             return None;
         }
-        target.ask("roots/list", None).await.ok()
+        let client = Some(&request.client);
+        let asked = self.ask(&target, &request.server, client, ("roots/list", None));
+        asked.await.ok()
+    }
+
+    /// Asks a client. A question that outlives the call it was put to moves on to another call of
+    /// the client.
+    async fn ask(
+        &self,
+        target: &Target,
+        server: &str,
+        client: Option<&Arc<str>>,
+        (method, params): (&'static str, Option<Json>),
+    ) -> Result<Json, String> {
+        let mut asked = target.ask(method, params.clone()).await;
+        loop {
+            match asked {
+                Ok(answer) => return Ok(answer),
+                Err(AskError::Failed(problem)) => return Err(problem),
+                Err(AskError::CallEnded) => {}
+            }
+            let session = client.and_then(|client| self.session(client));
+            let call = session.and_then(|session| session.open_calls_to(server).into_iter().next());
+            let Some(call) = call.filter(|_| CURRENT.try_with(|_| ()).is_err()) else {
+                return Err("the call has ended".to_owned());
+            };
+            asked = call.ask(method, params.clone()).await;
+        }
     }
 
     /// Remembers the page that a client is sent to.
@@ -189,6 +228,14 @@ enum Target {
 }
 
 impl Target {
+    /// Whether the client sees nothing but the server that asks.
+    fn shows_one_server(&self) -> bool {
+        match self {
+            Self::Call(_, Some(session)) | Self::Session(session) => *session.view() != View::All,
+            Self::Call(_, None) => false,
+        }
+    }
+
     fn capabilities(&self) -> crate::caller::Capabilities {
         match self {
             Self::Call(call, _) => call.capabilities(),
@@ -196,15 +243,17 @@ impl Target {
         }
     }
 
-    async fn ask(&self, method: &'static str, params: Option<Json>) -> Result<Json, String> {
+    async fn ask(&self, method: &'static str, params: Option<Json>) -> Result<Json, AskError> {
         match self {
             Self::Call(call, _) => call.ask(method, params).await,
             Self::Session(session) => {
                 let link = session.link().filter(|_| session.is_legacy());
-                let link = link.ok_or("the client can be asked only during a call")?;
+                let link = link.ok_or_else(|| {
+                    AskError::Failed("the client can be asked only during a call".to_owned())
+                })?;
                 let params = params.unwrap_or_else(Json::empty_object);
                 let asked = link.request(method, params).await;
-                asked.map_err(|error| error.to_string())
+                asked.map_err(|error| AskError::Failed(error.to_string()))
             }
         }
     }

@@ -1,16 +1,19 @@
 //! One host and its clients.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::watch;
-use tokio::task::AbortHandle;
+use tokio::task::{AbortHandle, JoinHandle};
 use trunkline::elicit::{Elicitation, RootsRequest, SamplingRequest};
 use trunkline::{Host, HostBuilder};
+use trunkline_config::GatewayProfile;
 
 use crate::client::{ClientInfo, ConnectError, View};
 use crate::clients::Clients;
 use crate::logging::Level;
+use crate::private::is_private;
 use crate::profile::Profile;
 use crate::session::ClientSession;
 use crate::subscriptions::forward_changes;
@@ -27,6 +30,8 @@ pub struct GatewayOptions {
     pub search: bool,
     /// The profile of clients that name none.
     pub profile: Option<String>,
+    /// The profiles that clients may have, by name.
+    pub profiles: BTreeMap<String, GatewayProfile>,
 }
 
 impl Default for GatewayOptions {
@@ -36,6 +41,7 @@ impl Default for GatewayOptions {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             search: false,
             profile: None,
+            profiles: BTreeMap::new(),
         }
     }
 }
@@ -55,6 +61,8 @@ pub(crate) struct GatewayShared {
     level: Mutex<Option<Level>>,
     ended: watch::Sender<bool>,
     changes: AbortHandle,
+    /// Servers of clients that have left, which are closing.
+    leaving: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Drop for GatewayShared {
@@ -79,9 +87,13 @@ impl GatewayShared {
         let _ = self.ended.subscribe().wait_for(|ended| *ended).await;
     }
 
-    /// Ends the servers that belong to one client.
-    pub(crate) fn end_private_servers(&self, host: &Host) {
-        let _ = (self, host);
+    /// Closes the servers of a client that has left, in the background.
+    pub(crate) fn end_private_servers(&self, owner: &Host) {
+        let owner = owner.clone();
+        let task = tokio::spawn(async move { owner.shutdown().await });
+        let mut leaving = self.leaving.lock().unwrap_or_else(PoisonError::into_inner);
+        leaving.retain(|task| !task.is_finished());
+        leaving.push(task);
     }
 }
 
@@ -113,6 +125,7 @@ impl Gateway {
                 async move { clients.roots(request).await }
             })
             .on_notification(move |notification| told.notification(notification))
+            .private_servers(is_private)
             .start();
         let events = host.events();
         let shared = Arc::new_cyclic(|shared| GatewayShared {
@@ -123,6 +136,7 @@ impl Gateway {
             next_client: AtomicU64::new(0),
             level: Mutex::default(),
             ended: watch::Sender::new(false),
+            leaving: Mutex::default(),
         });
         Self { shared }
     }
@@ -135,24 +149,42 @@ impl Gateway {
     /// Connects a client.
     pub fn connect(&self, client: ClientInfo) -> Result<Arc<ClientSession>, ConnectError> {
         let shared = &self.shared;
-        let host = shared.host.clone();
+        let wanted = client.profile.as_ref();
+        let profile = match wanted.or(shared.options.profile.as_ref()) {
+            None => GatewayProfile::default(),
+            Some(name) => {
+                let profile = shared.options.profiles.get(name).cloned();
+                profile.ok_or_else(|| ConnectError::UnknownProfile(name.clone()))?
+            }
+        };
+        let number = shared.next_client.fetch_add(1, Ordering::Relaxed);
+        let key: Arc<str> = format!("client-{number}").into();
+        let profile = Profile::new(&shared.host, &key, profile);
         if let View::Server(server) = &client.view
-            && host.server(server).is_none()
+            && profile.host().server(server).is_none()
         {
             return Err(ConnectError::UnknownServer(server.clone()));
         }
-        let number = shared.next_client.fetch_add(1, Ordering::Relaxed);
-        let key: Arc<str> = format!("client-{number}").into();
-        let profile = Arc::new(Profile::default());
-        let session =
-            ClientSession::new(Arc::clone(&key), Arc::clone(shared), client, host, profile);
+        let session = ClientSession::new(Arc::clone(&key), Arc::clone(shared), client, profile);
         shared.clients.add(key, Arc::downgrade(&session));
+        session.start_private_servers();
         Ok(session)
     }
 
     /// Ends all sessions, then the host.
     pub async fn shutdown(&self) {
         self.shared.ended.send_replace(true);
+        for session in self.shared.clients.sessions() {
+            session.close();
+        }
+        let leaving = {
+            let leaving = self.shared.leaving.lock();
+            std::mem::take(&mut *leaving.unwrap_or_else(PoisonError::into_inner))
+        };
+        for task in leaving {
+            // A panic there leaves nothing to wait for.
+            let _ = task.await;
+        }
         self.shared.host.shutdown().await;
     }
 }

@@ -23,6 +23,7 @@ mod lists;
 mod logging;
 mod open_call;
 mod parked;
+mod private;
 mod profile;
 mod route;
 mod search;

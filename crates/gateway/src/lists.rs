@@ -122,9 +122,6 @@ impl ClientSession {
             if self.searches() && !tool.always_load {
                 continue;
             }
-            if !self.profile_allows(tool) {
-                continue;
-            }
             let name = match self.view() {
                 View::All => tool.name.as_str(),
                 View::Server(_) => &tool.tool.name,

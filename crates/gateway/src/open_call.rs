@@ -38,6 +38,17 @@ struct Reply {
 struct Questions {
     open: Vec<Question>,
     count: u64,
+    /// Whether the call has ended, so that it takes no more questions.
+    ended: bool,
+}
+
+/// The reason that a question has no answer.
+#[derive(Debug)]
+pub(crate) enum AskError {
+    /// The call has ended, but another of the client may take the question.
+    CallEnded,
+    /// The client did not answer.
+    Failed(String),
 }
 
 /// A question for a modern client, which answers by repeating its request.
@@ -110,16 +121,19 @@ impl OpenCall {
         &self,
         method: &'static str,
         params: Option<Json>,
-    ) -> Result<Json, String> {
+    ) -> Result<Json, AskError> {
         if self.era == Era::Legacy {
             let link = Arc::clone(&self.reply().link);
             let params = params.unwrap_or_else(Json::empty_object);
             let asked = link.request(method, params).await;
-            return asked.map_err(|error| error.to_string());
+            return asked.map_err(|error| AskError::Failed(error.to_string()));
         }
         let (answer, answered) = oneshot::channel();
         {
             let mut questions = self.questions();
+            if questions.ended {
+                return Err(AskError::CallEnded);
+            }
             questions.count += 1;
             let key = format!("q{}", questions.count);
             questions.open.push(Question {
@@ -130,9 +144,14 @@ impl OpenCall {
             });
         }
         self.asked.notify_one();
-        answered
-            .await
-            .map_err(|_| "the client did not answer".to_owned())
+        answered.await.map_err(|_| AskError::CallEnded)
+    }
+
+    /// Ends the call: its questions go elsewhere.
+    pub(crate) fn end(&self) {
+        let mut questions = self.questions();
+        questions.ended = true;
+        questions.open.clear();
     }
 
     /// Waits until a server asks a modern client.

@@ -42,8 +42,7 @@ pub struct ClientSession {
     key: Arc<str>,
     gateway: Arc<GatewayShared>,
     info: ClientInfo,
-    host: Host,
-    profile: Arc<Profile>,
+    profile: Profile,
     settled_at: Instant,
     state: Mutex<State>,
     pub(crate) subscriptions: Subscriptions,
@@ -71,15 +70,13 @@ impl ClientSession {
         key: Arc<str>,
         gateway: Arc<GatewayShared>,
         info: ClientInfo,
-        host: Host,
-        profile: Arc<Profile>,
+        profile: Profile,
     ) -> Arc<Self> {
         let now = Instant::now();
         Arc::new(Self {
             key,
             gateway,
             info,
-            host,
             profile,
             settled_at: now.checked_add(SETTLE_TIME).unwrap_or(now),
             state: Mutex::default(),
@@ -137,7 +134,7 @@ impl ClientSession {
         self.gateway.clients.remove(&self.key);
         self.lock_parked().clear();
         self.end_subscriptions();
-        self.gateway.end_private_servers(&self.host);
+        self.gateway.end_private_servers(self.profile.owner());
     }
 
     async fn handle(
@@ -217,13 +214,13 @@ impl ClientSession {
 
     /// Waits for servers that are still starting and whose tools are unknown, for a bounded time
     /// after the client has connected.
-    async fn settle(&self) {
+    pub(crate) async fn settle(&self) {
         let is_unknown = |status: &Arc<trunkline::server::ServerStatus>| {
             status.catalog.identity.is_none()
                 && matches!(status.state, trunkline::server::State::Pending { .. })
         };
-        if self.host.servers().iter().any(is_unknown) {
-            let _ = tokio::time::timeout_at(self.settled_at, self.host.ready()).await;
+        if self.host().servers().iter().any(is_unknown) {
+            let _ = tokio::time::timeout_at(self.settled_at, self.host().ready()).await;
         }
     }
 
@@ -263,7 +260,7 @@ impl Drop for ClientSession {
 /// What the other modules see of a session.
 impl ClientSession {
     pub(crate) fn host(&self) -> &Host {
-        &self.host
+        self.profile.host()
     }
 
     pub(crate) fn gateway(&self) -> &Arc<GatewayShared> {
@@ -292,7 +289,7 @@ impl ClientSession {
 
     /// Whether the client sees a server.
     pub(crate) fn sees(&self, server: &str) -> bool {
-        self.shows_server(server) && self.host.server(server).is_some()
+        self.shows_server(server) && self.host().server(server).is_some()
     }
 
     pub(crate) fn link(&self) -> Option<Arc<dyn ClientLink>> {
@@ -334,6 +331,7 @@ impl ClientSession {
         calls.open.push((number, Arc::clone(call)));
         RegisteredCall {
             session: Arc::clone(self),
+            call: Arc::clone(call),
             number,
         }
     }
@@ -342,6 +340,7 @@ impl ClientSession {
 /// A call's place in its session.
 pub(crate) struct RegisteredCall {
     session: Arc<ClientSession>,
+    call: Arc<OpenCall>,
     number: u64,
 }
 
@@ -349,5 +348,7 @@ impl Drop for RegisteredCall {
     fn drop(&mut self) {
         let mut calls = self.session.lock_calls();
         calls.open.retain(|(number, _)| *number != self.number);
+        drop(calls);
+        self.call.end();
     }
 }

@@ -97,6 +97,7 @@ impl ClientSession {
     pub(crate) async fn subscribe(&self, params: &Json) -> Result<Json, RpcError> {
         let uri: Option<String> = params.field("uri");
         let uri = uri.ok_or_else(|| invalid_params("resources/subscribe needs a uri"))?;
+        self.settle().await;
         let address = route::resource(self.host(), self.view(), &uri)?;
         if self.subscriptions.lock().resources.contains_key(&uri) {
             return Ok(Json::empty_object());
@@ -157,6 +158,7 @@ impl ClientSession {
             number: None,
             resources: HashMap::new(),
         };
+        self.settle().await;
         for uri in wanted {
             let Ok(address) = route::resource(self.host(), self.view(), &uri) else {
                 continue;
@@ -328,6 +330,7 @@ pub(crate) async fn forward_changes(
             return;
         };
         for session in gateway.clients.sessions() {
+            session.start_private_servers();
             session.changed(&changes);
         }
     }

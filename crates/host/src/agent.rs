@@ -41,7 +41,11 @@ pub struct AgentScope {
     pub(crate) rules: Rules,
     pub(crate) permit: Option<Arc<dyn Permit>>,
     pub(crate) client: Option<Arc<str>>,
+    filter: Option<ToolFilter>,
 }
+
+/// Selects tools.
+type ToolFilter = Box<dyn Fn(&PoolTool) -> bool + Send + Sync>;
 
 impl AgentScope {
     /// All servers and tools of the host.
@@ -110,6 +114,13 @@ impl AgentScope {
         self
     }
 
+    /// Only the tools of the host that `filter` selects as well.
+    #[must_use]
+    pub fn filter(mut self, filter: impl Fn(&PoolTool) -> bool + Send + Sync + 'static) -> Self {
+        self.filter = Some(Box::new(filter));
+        self
+    }
+
     /// Names the client that the servers of this agent belong to: questions that they ask outside
     /// of calls are for it.
     #[must_use]
@@ -131,7 +142,7 @@ impl AgentScope {
         part: &Arc<ServerTools>,
         known: &(impl KnownServers + ?Sized),
     ) -> Arc<ServerTools> {
-        if self.tools.is_none() && self.without.is_empty() {
+        if self.tools.is_none() && self.without.is_empty() && self.filter.is_none() {
             return Arc::clone(part);
         }
         Arc::new(part.filtered(|tool| self.has_tool(tool, known)))
@@ -142,6 +153,7 @@ impl AgentScope {
         let tools = self.tools.as_ref();
         tools.is_none_or(|tools| tools.iter().any(wanted))
             && !self.without.iter().any(|pattern| pattern.forbids(tool))
+            && self.filter.as_ref().is_none_or(|filter| filter(tool))
     }
 
     /// The host's tools that it sees.

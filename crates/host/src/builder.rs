@@ -25,6 +25,9 @@ use crate::result::Results;
 use crate::secrets::Secrets;
 use crate::settings::Settings;
 
+/// Selects entries.
+pub(crate) type EntryFilter = Arc<dyn Fn(&ServerEntry) -> bool + Send + Sync>;
+
 /// Configures a host; see [`Host::builder`]. The order of calls does not matter, except that a
 /// later server or tool replaces an earlier one of the same name.
 ///
@@ -47,6 +50,7 @@ pub struct HostBuilder {
     pub(crate) sampling: Option<Arc<dyn Sampling>>,
     pub(crate) roots: Option<Arc<dyn Roots>>,
     pub(crate) on_notification: Option<NotificationTap>,
+    pub(crate) private: Option<EntryFilter>,
     pub(crate) secrets: Option<Arc<dyn Secrets>>,
     pub(crate) network: Network,
     pub(crate) relay: Option<Arc<dyn Relay>>,
@@ -232,6 +236,17 @@ impl HostBuilder {
     /// directory is the only root.
     pub fn roots(mut self, roots: impl Roots) -> Self {
         self.roots = Some(Arc::new(roots));
+        self
+    }
+
+    /// Does not start the servers that `is_private` selects, unless one of their tools is called:
+    /// for programs that give each client a process of its own
+    /// ([`AgentScope::server`](crate::AgentScope::server)).
+    pub fn private_servers(
+        mut self,
+        is_private: impl Fn(&ServerEntry) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.private = Some(Arc::new(is_private));
         self
     }
 

@@ -46,7 +46,7 @@ fn without_a_name_it_lists_the_clients_on_this_machine() {
     lab.plainly(&["install"]).is(
         0,
         "no client found on this machine\n",
-        "hint: `trunkline install CLIENT` takes claude-code, claude-desktop, cursor, vscode, codex, gemini, zed\n",
+        "  hint: `trunkline install CLIENT` takes claude-code, claude-desktop, cursor, vscode, codex, gemini, zed\n",
     );
     lab.scratch
         .write("home/.codex/config.toml", "model = \"x\"\n");

@@ -12,8 +12,9 @@ use crate::secret::HIDDEN;
 
 /// Fields that affect neither the code that runs nor where secrets go. Changing them keeps the
 /// approval.
-const UNTRACKED_FIELDS: [&str; 5] = [
+const UNTRACKED_FIELDS: [&str; 6] = [
     "lazy",
+    "share",
     "timeout",
     "connectTimeout",
     "disabled",

@@ -96,6 +96,13 @@ impl ServerEntry {
         self
     }
 
+    /// Decides whether the clients of a gateway share its process.
+    #[must_use]
+    pub fn share(mut self, share: bool) -> Self {
+        self.share = Some(share);
+        self
+    }
+
     /// Shows its tools to the model however many tools there are.
     #[must_use]
     pub fn always_load(mut self, always: bool) -> Self {

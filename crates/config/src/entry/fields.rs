@@ -140,6 +140,12 @@ pub const FIELDS: &[Field] = &[
         doc: "Start it only when one of its tools is called, if its tools are known from an earlier run; the default is `TRUNKLINE_LAZY` or `--lazy`",
     },
     Field {
+        name: "share",
+        servers: ALL,
+        schema: FLAG,
+        doc: "Whether the clients of `trunkline serve` share its process; with `false`, each client gets one of its own. The default is `true`, except for browsers and other known servers with a state",
+    },
+    Field {
         name: "disabled",
         servers: ALL,
         schema: FLAG,

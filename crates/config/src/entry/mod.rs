@@ -55,6 +55,9 @@ pub struct ServerEntry {
     /// Whether it starts only when first needed, if its tools are known from an earlier run; `None`
     /// leaves the choice to the program (LIF-13).
     pub lazy: Option<bool>,
+    /// Whether the clients of a gateway share its process (AGT-2); `None` leaves the choice to the
+    /// gateway, which knows some servers that cannot be shared.
+    pub share: Option<bool>,
     /// The tools it offers.
     pub tools: ToolFilter,
     /// The sandbox settings as written (SEC-5).
@@ -121,6 +124,7 @@ impl ServerEntry {
             disabled: false,
             always_load: false,
             lazy: None,
+            share: None,
             tools: ToolFilter::default(),
             sandbox: None,
             keyring: Vec::new(),
@@ -312,6 +316,7 @@ mod tests {
             source: "elsewhere".to_owned(),
             scope: Scope::User,
             lazy: Some(true),
+            share: Some(false),
             ..one.clone()
         };
         assert_eq!(one.hash(), moved.hash());

@@ -50,6 +50,7 @@ pub(crate) struct RawEntry {
     connect_timeout: Option<u64>,
     always_load: Option<bool>,
     lazy: Option<bool>,
+    share: Option<bool>,
     disabled: Option<bool>,
     #[serde(default, deserialize_with = "object")]
     tools: Option<RawTools>,
@@ -143,6 +144,7 @@ impl RawEntry {
             connect_timeout,
             always_load,
             lazy,
+            share,
             disabled,
             tools,
             sandbox,
@@ -217,6 +219,7 @@ impl RawEntry {
             disabled: disabled.unwrap_or(false),
             always_load: always_load.unwrap_or(false),
             lazy,
+            share,
             tools: tools.map(RawTools::filter).unwrap_or_default(),
             sandbox,
             keyring: report.take_keyring(),

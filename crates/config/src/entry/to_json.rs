@@ -21,6 +21,7 @@ pub(super) fn to_json(entry: &ServerEntry) -> Value {
         disabled,
         always_load,
         lazy,
+        share,
         tools,
         sandbox,
         // Not fields of an entry.
@@ -43,6 +44,7 @@ pub(super) fn to_json(entry: &ServerEntry) -> Value {
     put(&mut fields, "disabled", disabled.then_some(true));
     put(&mut fields, "alwaysLoad", always_load.then_some(true));
     put(&mut fields, "lazy", *lazy);
+    put(&mut fields, "share", *share);
     put(&mut fields, "tools", of_tools(tools));
     put(&mut fields, "sandbox", sandbox.clone());
     fields.into()

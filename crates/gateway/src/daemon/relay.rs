@@ -16,9 +16,11 @@ use tokio::io::{
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
+use trunkline::ServerEntry;
 use trunkline::transport::{Relay, RelayFuture, RelayStream, RelayedServer};
 
 use crate::drain::{GO_AWAY, LEAVING, LEFT};
+use crate::private::is_private;
 use crate::socket::{
     ClientEnvironment, ConnectFailure, Hello, Purpose, RefusalCode, SharedServer, SocketConnection,
     SocketPlace, connect,
@@ -60,6 +62,9 @@ impl Relay for DaemonRelay {
             if !place.socket.exists() {
                 return None;
             }
+            if !is_shared(&server) {
+                return None;
+            }
             let name = server.name.clone();
             let hello = hello(server)?;
             match connect(&place, &hello).await {
@@ -74,6 +79,13 @@ impl Relay for DaemonRelay {
             }
         })
     }
+}
+
+/// Whether several clients may use one process of the server.
+fn is_shared(server: &RelayedServer) -> bool {
+    let mut entry = ServerEntry::stdio(&server.name, &server.command, server.args.clone());
+    entry.share = server.share;
+    !is_private(&entry)
 }
 
 /// The first line for a server; `None` if its definition cannot be sent.

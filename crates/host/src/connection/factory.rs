@@ -172,6 +172,7 @@ fn relayed(core: &Core, entry: &ServerEntry, server: &StdioServer) -> RelayedSer
         cwd: server.cwd.clone(),
         project_dir: settings.project_dir.clone(),
         legacy_only: settings.legacy_only,
+        share: entry.share,
     }
 }
 

@@ -42,7 +42,7 @@ pub use state::{ConnectFailure, ConnectTimeout, Connected, FailureKind, State};
 use pending_notifications::PendingNotifications;
 use resource_subscriptions::ResourceSubscriptions;
 
-use crate::builder::HostBuilder;
+use crate::builder::{EntryFilter, HostBuilder};
 use crate::builtin::Builtin;
 use crate::catalog::{
     Catalog, CatalogKey, CatalogStore, Expiry, FetchCache, Lists, ServerTools, ToolOptions,
@@ -76,6 +76,8 @@ pub(crate) struct HostShared {
     pub(crate) roots: Option<Arc<dyn Roots>>,
     /// Receives the notifications that the program may forward.
     pub(crate) on_notification: Option<NotificationTap>,
+    /// Selects the servers that run only for agents.
+    pub(crate) private: Option<EntryFilter>,
     /// The level of log messages that servers are asked for.
     pub(crate) log_level: ArcSwapOption<String>,
     pub(crate) secrets: Option<Arc<dyn Secrets>>,
@@ -314,6 +316,12 @@ impl Connection {
             .unwrap_or_default();
         // Without a stored catalog nothing would ever call it.
         let lazy = source.is_lazy(shared.settings.lazy) && !warm.is_empty();
+        // A server that each client has for itself is started for its clients.
+        let is_private = || {
+            let selects = shared.private.as_ref().zip(source.entry());
+            selects.is_some_and(|(selects, entry)| selects(entry))
+        };
+        let lazy = lazy || (owner.is_none() && is_private());
         let state = if disabled {
             State::Disabled
         } else {

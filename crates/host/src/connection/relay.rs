@@ -65,6 +65,8 @@ pub struct RelayedServer {
     pub project_dir: Option<PathBuf>,
     /// Whether only the legacy protocol may be spoken.
     pub legacy_only: bool,
+    /// Whether its entry says that its process may be shared.
+    pub share: Option<bool>,
 }
 
 /// Omits arguments and the values of variables, which may be secrets (SEC-1).

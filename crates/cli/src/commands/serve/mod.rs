@@ -7,6 +7,7 @@ mod socket;
 mod stdio;
 
 use trunkline::HostBuilder;
+use trunkline_config::GatewayProfile;
 use trunkline_gateway::{ClientInfo, Gateway, GatewayOptions};
 
 use crate::args::ConfigArgs;
@@ -51,7 +52,11 @@ pub(crate) async fn run(config: ConfigArgs, serve: ServeArgs) -> Exit {
         Ok(builder) => builder,
         Err(exit) => return exit,
     };
-    let gateway = Gateway::start(builder, options(&serve));
+    let options = match options(&serve) {
+        Ok(options) => options,
+        Err(exit) => return exit,
+    };
+    let gateway = Gateway::start(builder, options);
     #[cfg(unix)]
     if let Some(path) = serve.socket {
         let exit = socket::serve(&gateway, path).await;
@@ -62,11 +67,27 @@ pub(crate) async fn run(config: ConfigArgs, serve: ServeArgs) -> Exit {
     run_gateway(&gateway, work).await
 }
 
-/// Returns the options of the gateway.
-pub(crate) fn options(serve: &ServeArgs) -> GatewayOptions {
+/// Returns the options of the gateway. An `Err` has been reported.
+pub(crate) fn options(serve: &ServeArgs) -> Result<GatewayOptions, Exit> {
+    let profiles = GatewayProfile::load(&session::layout()).map_err(|problem| {
+        output::error(&problem, None);
+        Exit::Usage
+    })?;
+    if let Some(name) = serve.profile.as_ref()
+        && !profiles.contains_key(name)
+    {
+        let known: Vec<_> = profiles.keys().map(String::as_str).collect();
+        let hint = match &known[..] {
+            [] => "define it under \"gatewayProfiles\" in your settings".to_owned(),
+            known => format!("profiles: {}", known.join(", ")),
+        };
+        output::error(&format!("there is no profile \"{name}\""), Some(&hint));
+        return Err(Exit::Usage);
+    }
     let mut options = GatewayOptions::default();
     options.search = serve.search;
-    options
+    options.profiles = profiles;
+    Ok(options)
 }
 
 /// Returns a builder for the host behind a gateway. An `Err` has been reported.

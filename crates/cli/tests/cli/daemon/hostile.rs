@@ -10,6 +10,9 @@ use serde_json::Value;
 use super::DaemonLab;
 use crate::lab::{echo, parsed, skipped};
 
+/// One that every user may start.
+const PYTHON: &str = "/usr/bin/python3";
+
 fn connect(lab: &DaemonLab) -> UnixStream {
     let stream = UnixStream::connect(lab.socket()).unwrap();
     stream
@@ -77,7 +80,9 @@ fn another_user_is_refused_even_if_the_socket_is_open_to_all() {
     let as_nobody = ["--reuid=65534", "--regid=65534", "--clear-groups"];
     if !is_root
         || !can(Command::new("setpriv").args(as_nobody).arg("true"))
-        || !can(Command::new("python3").arg("--version"))
+        || !can(Command::new("setpriv")
+            .args(as_nobody)
+            .args([PYTHON, "--version"]))
     {
         skipped("it needs root, setpriv and python3");
         return;
@@ -104,10 +109,7 @@ fn another_user_is_refused_even_if_the_socket_is_open_to_all() {
                   print(repr(s.recv(100)))";
     let ask = |user: &[&str]| {
         let mut command = Command::new("setpriv");
-        command
-            .args(user)
-            .args(["python3", "-c", script])
-            .arg(&socket);
+        command.args(user).args([PYTHON, "-c", script]).arg(&socket);
         let output = command.output().unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         text(&output.stdout) + &text(&output.stderr)

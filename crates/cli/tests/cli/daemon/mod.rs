@@ -1,5 +1,6 @@
 //! `trunkline daemon`: one process of each server for all clients (GW-5).
 
+mod gateway_socket;
 mod hand_over;
 mod hostile;
 mod kills;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use trunkline_testkit::{Client, Script};
 
 use super::{DaemonLab, outcome, pid};
-use crate::lab::{Lab, echo};
+use crate::lab::echo;
 
 const NAMES: [&str; 10] = ["s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9"];
 
@@ -198,5 +198,19 @@ fn a_server_gets_the_environment_of_its_client() {
     let own = format!("CLAUDE_PROJECT_DIR={}", lab.lab.scratch.path().display());
     assert!(got.lines().any(|line| line == own), "{got}");
     assert_eq!(lab.status()["servers"][0]["clients"], 0);
-    let _: &Lab = &lab.lab;
+}
+
+#[test]
+fn a_server_that_cannot_be_shared_is_started_by_each_client() {
+    let lab = DaemonLab::with([("unused", echo())], &[]);
+    let mut entry = lab.lab.scratch.entry("s", &echo());
+    entry["share"] = json!(false);
+    let config = json!({"mcpServers": {"s": entry}}).to_string();
+    let run = lab
+        .lab
+        .bare(&["--mcp-config", &config, "call", "s", "echo"])
+        .output()
+        .unwrap();
+    assert!(run.status.success(), "{run:?}");
+    assert_eq!(lab.status()["servers"], json!([]));
 }
