@@ -292,7 +292,7 @@ async fn run(args: Args) -> Exit {
         Command::Sdk { config: more } => commands::sdk::run(config.and(more)).await,
         #[cfg(unix)]
         Command::Daemon(daemon) => commands::daemon::run(daemon, json).await,
-        Command::Serve(serve) => commands::serve::run(config, serve).await,
+        Command::Serve(serve) => commands::serve::run(config, serve, json).await,
         Command::Completions(completions) => commands::completions::run(&completions, json),
         Command::CheckCatalogs => background::run(&config).await,
         Command::Man { out } => commands::man::run(out.as_deref(), json),

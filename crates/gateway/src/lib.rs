@@ -18,6 +18,7 @@ mod drain;
 mod endpoint;
 mod errors;
 mod gateway;
+pub mod http;
 mod link;
 mod lists;
 mod logging;
@@ -30,6 +31,7 @@ mod search;
 mod session;
 #[cfg(unix)]
 pub mod socket;
+pub mod store;
 mod subscriptions;
 mod translate;
 

@@ -102,7 +102,8 @@ impl RpcError {
         }
     }
 
-    pub(crate) fn to_json(&self) -> Json {
+    /// Returns the `error` member.
+    pub fn to_json(&self) -> Json {
         let mut object = ObjectWriter::new();
         object.raw("code", &Json::from_checked(self.code.to_string()));
         object.string("message", &self.message);

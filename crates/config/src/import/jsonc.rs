@@ -61,8 +61,8 @@ pub(crate) fn blanks(text: &str) -> Blanks {
             let length = rest.find('\n').unwrap_or(rest.len());
             found.ends_in_line_comment = length == rest.len();
             length
-        } else if rest.starts_with("/*") {
-            rest[2..].find("*/").map_or(rest.len(), |end| end + 4)
+        } else if let Some(comment) = rest.strip_prefix("/*") {
+            comment.find("*/").map_or(rest.len(), |end| end + 4)
         } else {
             if rest.starts_with(',') {
                 found.comma.get_or_insert(at);

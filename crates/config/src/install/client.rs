@@ -1,7 +1,7 @@
 //! The clients that the gateway can be installed in: their files and the form of an entry.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
@@ -102,7 +102,7 @@ impl InstallClient {
         let own = files
             .iter()
             .filter(|file| self != Self::VsCode || file.ends_with("mcp.json"));
-        let has_directory = |file: &&PathBuf| file.parent().is_some_and(|dir| dir.is_dir());
+        let has_directory = |file: &&PathBuf| file.parent().is_some_and(Path::is_dir);
         let first = files.first().cloned().unwrap_or_default();
         own.clone().find(has_directory).cloned().unwrap_or(first)
     }
@@ -115,7 +115,7 @@ impl InstallClient {
             Self::ClaudeCode => None,
             _ => file.parent(),
         };
-        file.exists() || directory.is_some_and(std::path::Path::is_dir)
+        file.exists() || directory.is_some_and(Path::is_dir)
     }
 
     pub(super) fn format(self) -> Format {

@@ -207,12 +207,13 @@ impl Installer {
     ) -> Result<InstallPlan, InstallError> {
         let entry = client.entry(gateway).map_err(InstallError::Unsupported)?;
         let file = client.file(&self.dirs, &self.layout);
-        let text = self.read(&file)?.unwrap_or_default();
+        let text = read(&file)?.unwrap_or_default();
         let receipt = receipt::find(&self.layout, &file, name);
         let edits = self.edits(client, name, &entry, &text, receipt.as_ref())?;
-        let diff = match edits.is_empty() {
-            true => Vec::new(),
-            false => preview::of_edits(&text, &edits, client.format()),
+        let diff = if edits.is_empty() {
+            Vec::new()
+        } else {
+            preview::of_edits(&text, &edits, client.format())
         };
         Ok(InstallPlan {
             client,
@@ -231,7 +232,7 @@ impl Installer {
         name: &str,
     ) -> Result<InstallPlan, InstallError> {
         let file = client.file(&self.dirs, &self.layout);
-        let text = self.read(&file)?.unwrap_or_default();
+        let text = read(&file)?.unwrap_or_default();
         let removal = self.removal(client, name, &file, &text)?;
         let diff = match &removal {
             Removal::Nothing => Vec::new(),
@@ -267,7 +268,7 @@ impl Installer {
         let created_directories = missing_directories(file);
         let state = self.layout.state_dir();
         let bounds = self.bounds();
-        let options = self.options(&state, &bounds);
+        let options = options(&state, &bounds);
         edit_file(file, &options, |text| {
             let old = receipt::find(&self.layout, file, name);
             let edits = self.edits(*client, name, entry, text, old.as_ref())?;
@@ -304,7 +305,7 @@ impl Installer {
         } = plan;
         let state = self.layout.state_dir();
         let bounds = self.bounds();
-        let options = self.options(&state, &bounds);
+        let options = options(&state, &bounds);
         let receipt = receipt::find(&self.layout, file, name);
         let changed = if plan.deletes_file {
             delete_file(file, &options, |text| {
@@ -330,10 +331,6 @@ impl Installer {
             }
         }
         Ok(changed)
-    }
-
-    fn read(&self, file: &Path) -> Result<Option<String>, InstallError> {
-        files::read(file).map_err(|error| bad_file(file, error))
     }
 
     /// The edits that install an entry; none if the file has it.
@@ -398,27 +395,17 @@ impl Installer {
         Ok(removed.map_or(Removal::Nothing, Removal::Text))
     }
 
-    /// Whether an entry leads to the gateway. A URL is known by its receipt, or because it is on
-    /// this machine under our name.
+    /// Whether an entry leads to the gateway. A URL is known by its receipt.
     fn is_own(&self, entry: &Value, receipt: Option<&Receipt>) -> bool {
         let text = |key: &str| entry.get(key).and_then(Value::as_str);
         if let Some(command) = text("command") {
-            let args = entry.get("args").and_then(Value::as_array);
-            let args = args.into_iter().flatten().filter_map(Value::as_str);
-            let argv: Vec<&str> = std::iter::once(command).chain(args).collect();
-            return is_gateway_command(&argv, self.own_program.as_deref());
+            let given = entry.get("args").and_then(Value::as_array);
+            let args = given.into_iter().flatten().filter_map(Value::as_str);
+            let words: Vec<&str> = std::iter::once(command).chain(args).collect();
+            return is_gateway_command(&words, self.own_program.as_deref());
         }
         let url = text("url").or_else(|| text("httpUrl"));
         url.is_some() && receipt.is_some()
-    }
-
-    fn options<'a>(&self, state: &'a Path, bounds: &'a ProjectBounds) -> EditOptions<'a> {
-        EditOptions {
-            locks: Some(state),
-            private: true,
-            lock_timeout: None,
-            bounds: Some(bounds),
-        }
     }
 
     /// The home directory, and directories that a variable moved out of it.
@@ -436,6 +423,19 @@ impl Installer {
         let moved = moved.into_iter().flatten();
         let outside = moved.filter(|directory| !directory.starts_with(home));
         ProjectBounds::trees(std::iter::once(&**home).chain(outside))
+    }
+}
+
+fn read(file: &Path) -> Result<Option<String>, InstallError> {
+    files::read(file).map_err(|error| bad_file(file, error))
+}
+
+fn options<'a>(state: &'a Path, bounds: &'a ProjectBounds) -> EditOptions<'a> {
+    EditOptions {
+        locks: Some(state),
+        private: true,
+        lock_timeout: None,
+        bounds: Some(bounds),
     }
 }
 

@@ -89,7 +89,7 @@ pub(super) fn store(layout: &Layout, receipt: &Receipt) -> Result<(), EditError>
 /// Forgets the receipt of an entry.
 pub(super) fn forget(layout: &Layout, file: &Path, name: &str) -> Result<(), EditError> {
     change(layout, |receipts| {
-        receipts.retain(|one| !one.is_of(file, name))
+        receipts.retain(|one| !one.is_of(file, name));
     })
 }
 

@@ -36,31 +36,24 @@ pub(super) fn set(
     let servers = table
         .as_table_like_mut()
         .ok_or_else(|| format!("its \"{section}\" is a {kind}, not a table"))?;
-    match servers.get_mut(name) {
-        Some(old) => {
-            let kind = old.type_name();
-            let old = old.as_table_like_mut().ok_or_else(|| {
-                format!(
-                    "its \"{section}.{name}\" is a {kind}, not a table; write [{section}.{name}]"
-                )
-            })?;
-            for key in ["command", "args", "url"] {
-                if !entry.contains_key(key) {
-                    old.remove(key);
-                }
+    if let Some(old) = servers.get_mut(name) {
+        let kind = old.type_name();
+        let old = old.as_table_like_mut().ok_or_else(|| {
+            format!("its \"{section}.{name}\" is a {kind}, not a table; write [{section}.{name}]")
+        })?;
+        for key in ["command", "args", "url"] {
+            if !entry.contains_key(key) {
+                old.remove(key);
             }
-            fill(old, entry);
         }
-        None => {
-            let mut new = Table::new();
-            fill(&mut new, entry);
-            if !is_blank {
-                new.decor_mut().set_prefix("\n");
-            }
-            let item = Item::Table(new);
-            // An inline table holds only inline tables.
-            servers.insert(name, item);
+        fill(old, entry);
+    } else {
+        let mut new = Table::new();
+        fill(&mut new, entry);
+        if !is_blank {
+            new.decor_mut().set_prefix("\n");
         }
+        servers.insert(name, Item::Table(new));
     }
     let new = restore_line_ends(text, document.to_string());
     // The gateway must be readable where the client looks for it.

@@ -1,10 +1,12 @@
 //! `trunkline serve`: all servers as one MCP server (GW-1). On stdio, nothing but messages goes to
 //! stdout.
 
+mod http;
 mod permit;
 #[cfg(unix)]
 mod socket;
 mod stdio;
+mod token;
 
 use trunkline::HostBuilder;
 use trunkline_config::GatewayProfile;
@@ -18,7 +20,7 @@ use crate::session;
 
 /// Options of `serve`.
 #[derive(clap::Args)]
-#[command(after_help = SERVE_HELP)]
+#[command(after_help = SERVE_HELP, args_conflicts_with_subcommands = true)]
 pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) config: ConfigArgs,
@@ -35,6 +37,21 @@ pub(crate) struct ServeArgs {
     /// Restrict the client to this profile of the settings
     #[arg(long, value_name = "NAME")]
     pub(crate) profile: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) http: http::HttpArgs,
+
+    #[command(subcommand)]
+    command: Option<ServeCommand>,
+}
+
+#[derive(clap::Subcommand)]
+enum ServeCommand {
+    /// Manage the bearer tokens of HTTP clients
+    Token {
+        #[command(subcommand)]
+        command: token::TokenCommand,
+    },
 }
 
 const SERVE_HELP: &str = "\
@@ -42,11 +59,16 @@ Examples:
   trunkline serve                            speak MCP on stdin and stdout
   trunkline serve --search                   with a search instead of all tools
   trunkline serve --profile review           with the servers and tools of a profile
+  trunkline serve --http 8080                on http://127.0.0.1:8080/mcp, for many clients
+  trunkline serve token create laptop        a bearer token for a client over HTTP
 
 A client starts this command as it starts any MCP server, and sees the tools, resources and prompts
 of all your servers. See docs/gateway.md.";
 
-pub(crate) async fn run(config: ConfigArgs, serve: ServeArgs) -> Exit {
+pub(crate) async fn run(config: ConfigArgs, serve: ServeArgs, as_json: bool) -> Exit {
+    if let Some(ServeCommand::Token { command }) = serve.command {
+        return token::run(command, as_json).await;
+    }
     let config = config.and(serve.config.clone());
     let builder = match host(&config) {
         Ok(builder) => builder,
@@ -62,6 +84,11 @@ pub(crate) async fn run(config: ConfigArgs, serve: ServeArgs) -> Exit {
         let exit = socket::serve(&gateway, path).await;
         gateway.shutdown().await;
         return exit;
+    }
+    if let Some(address) = serve.http.http {
+        let profile = serve.profile.as_deref();
+        let exit = http::serve(&gateway, &serve.http, address, profile, as_json).await;
+        return run_gateway(&gateway, std::future::ready(exit)).await;
     }
     let work = stdio::serve(&gateway, ClientInfo::new("stdio").profile(serve.profile));
     run_gateway(&gateway, work).await

@@ -1,0 +1,1 @@
+//! The endpoint as a protected resource of an issuer.
