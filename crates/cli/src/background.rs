@@ -127,7 +127,7 @@ pub(crate) async fn run(config: &ConfigArgs) -> Exit {
         return Exit::Done;
     };
     let builder = match session::configuration(config) {
-        Ok(configured) => configured.host().lazy(false),
+        Ok(configured) => configured.host_with_daemon().lazy(false),
         Err(exit) => return exit,
     };
     session::with_host(builder, |host| async move {

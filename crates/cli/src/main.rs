@@ -11,6 +11,8 @@ mod browser;
 mod change;
 mod commands;
 mod complete;
+#[cfg(unix)]
+mod daemon_use;
 mod elicit;
 mod example;
 mod exit;
@@ -249,6 +251,8 @@ async fn run(args: Args) -> Exit {
         Command::Lock(lock) => commands::lock::run(config, lock, json).await,
         Command::Policy(policy) => commands::policy::run(config, policy, json).await,
         Command::Import(import) => commands::import::run(&config, &import, json),
+        Command::Install(install) => commands::install::install(&install, json),
+        Command::Uninstall(uninstall) => commands::install::uninstall(&uninstall, json),
         Command::Clean {
             config: more,
             dry_run,
@@ -309,6 +313,8 @@ async fn run(args: Args) -> Exit {
         }
         Command::Logs(logs) => commands::logs::run(&config, &logs, json).await,
         Command::Sdk { config: more } => commands::sdk::run(config.and(more)).await,
+        #[cfg(unix)]
+        Command::Daemon(daemon) => commands::daemon::run(daemon, json).await,
         Command::Serve(serve) => commands::serve::run(config, serve, json).await,
         Command::Completions(completions) => commands::completions::run(&completions, json),
         Command::CheckCatalogs => background::run(&config).await,

@@ -23,6 +23,8 @@ use trunkline_config::{
 
 use crate::args::ConfigArgs;
 use crate::commands::tools::{NO_SERVERS, unknown_server};
+#[cfg(unix)]
+use crate::daemon_use;
 use crate::exit::Exit;
 use crate::interrupt::interrupted;
 use crate::output::{self, StatusLine, Stream};
@@ -39,6 +41,7 @@ pub(crate) struct Configured {
     only: Vec<String>,
     lazy: bool,
     no_cache: bool,
+    no_daemon: bool,
     /// Whether the user asked that servers start only when they are called.
     is_lazy: bool,
     /// The options that select the same servers in another process.
@@ -186,6 +189,20 @@ impl Configured {
         }
     }
 
+    /// Returns a builder for a host with these servers, of which the daemon runs the local ones if
+    /// there is one. For commands that use servers, not for those that examine them.
+    pub(crate) fn host_with_daemon(self) -> HostBuilder {
+        let is_off = self.no_daemon;
+        let builder = self.host();
+        #[cfg(unix)]
+        if let (false, Some(place)) = (is_off || daemon_use::is_off(), daemon_use::place()) {
+            return builder.relay(trunkline_gateway::daemon::DaemonRelay::new(place));
+        }
+        #[cfg(not(unix))]
+        let _ = is_off;
+        builder
+    }
+
     /// Returns a builder for a host with these servers.
     pub(crate) fn host(self) -> HostBuilder {
         running::announce();
@@ -264,6 +281,7 @@ pub(crate) fn configuration(config: &ConfigArgs) -> Result<Configured, Exit> {
         only: config.mcp_server.clone(),
         lazy: config.lazy,
         no_cache: config.no_cache,
+        no_daemon: config.no_daemon,
         is_lazy: config.lazy || Settings::from_env().lazy,
         selection: config.selection(),
         tracer: tracer(config)?,

@@ -40,6 +40,10 @@ pub(crate) fn reason(server: &Server) -> Option<(String, Option<String>)> {
         )),
         EntryStatus::Blocked(blocked) => Some((format!("blocked by policy: {blocked}"), None)),
         EntryStatus::Suppressed { by } => Some((format!("it duplicates \"{by}\""), None)),
+        EntryStatus::OwnGateway => Some((
+            "it starts this gateway, which does not start itself".to_owned(),
+            None,
+        )),
         EntryStatus::Shadowed { by } => {
             Some((format!("an entry of the same name shadows it: {by}"), None))
         }

@@ -72,6 +72,8 @@ variables! {
     /// `true` starts a server whose tools are known from an earlier run only when one of them is
     /// called (LIF-13).
     TRUNKLINE_LAZY = "false";
+    /// `true` starts local servers here even if a daemon runs them (GW-5).
+    TRUNKLINE_NO_DAEMON = "false";
     /// `false` starts no check in the background after a command has answered from old stored
     /// catalogs (UI-6).
     TRUNKLINE_BACKGROUND_CHECK = "true";

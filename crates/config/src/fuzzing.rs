@@ -88,6 +88,7 @@ pub fn load(text: &str, only_project: bool) -> ServerSet {
             disabled: disabled.into_iter().collect(),
             all_disabled,
             enabled: names("enabledMcpServers").into_iter().flatten().collect(),
+            own_program: None,
         },
     );
     set.diagnostics = state.diagnostics;

@@ -25,11 +25,14 @@ mod glob;
 mod hooks;
 #[cfg(feature = "import")]
 pub mod import;
+#[cfg(feature = "import")]
+pub mod install;
 mod layout;
 mod load;
 mod locate;
 mod lock_file;
 mod names;
+mod own_entry;
 mod packages;
 mod permissions;
 mod policy;
@@ -70,6 +73,7 @@ pub use layout::{Layout, Project};
 pub use load::{Loader, is_exclusive};
 pub use lock_file::{LockFile, LockedPackage, LockedServer};
 pub use names::{CONNECTOR_PREFIX, check_new_name, normalize_name};
+pub use own_entry::is_gateway_command;
 pub use packages::{Package, Registry};
 pub use permissions::{PermissionRule, Permissions};
 pub use policy::{Blocked, Policy};

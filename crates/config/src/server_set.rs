@@ -116,6 +116,8 @@ pub enum EntryStatus {
         /// The name of that server.
         by: String,
     },
+    /// It starts this gateway, which must not start itself.
+    OwnGateway,
     /// A stronger scope has an entry of the same name.
     Shadowed {
         /// That entry.
@@ -136,7 +138,7 @@ impl EntryStatus {
             Self::PendingApproval { .. } => Some("pending-approval"),
             Self::Rejected { .. } => Some("rejected"),
             Self::Blocked(_) => Some("blocked"),
-            Self::Suppressed { .. } => Some("suppressed"),
+            Self::Suppressed { .. } | Self::OwnGateway => Some("suppressed"),
             Self::Shadowed { .. } => Some("shadowed"),
         }
     }
@@ -200,6 +202,17 @@ impl ServerSet {
             }),
             _ => None,
         })
+    }
+
+    /// Says for each entry that starts this gateway that it is left out. For a gateway only:
+    /// elsewhere such an entry is what the user wanted.
+    pub fn own_gateways(&self) -> impl Iterator<Item = Diagnostic> {
+        let own = self.servers.iter();
+        own.filter(|server| server.status == EntryStatus::OwnGateway)
+            .map(|server| {
+                let message = "it starts this gateway itself, so the gateway leaves it out";
+                Diagnostic::warning(&server.entry.source, message).about(&server.entry.name)
+            })
     }
 
     /// The problems with entries of one name.

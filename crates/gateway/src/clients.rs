@@ -9,6 +9,7 @@ use trunkline::elicit::{Ask, ElicitAnswer, Elicitation, RootsRequest, SamplingRe
 use trunkline::event::ServerNotification;
 use trunkline_wire::{Json, RpcError};
 
+use crate::client::View;
 use crate::open_call::{AskError, CURRENT, OpenCall};
 use crate::session::ClientSession;
 
@@ -93,7 +94,10 @@ impl Clients {
         if let (true, Some(client)) = (is_url, client) {
             self.remember_page(server, client, &elicitation.raw);
         }
-        let params = with_server(&elicitation);
+        let params = match target.shows_one_server() {
+            true => elicitation.raw.clone(),
+            false => with_server(&elicitation),
+        };
         let asked = self.ask(
             &target,
             server,
@@ -224,6 +228,14 @@ enum Target {
 }
 
 impl Target {
+    /// Whether the client sees nothing but the server that asks.
+    fn shows_one_server(&self) -> bool {
+        match self {
+            Self::Call(_, Some(session)) | Self::Session(session) => *session.view() != View::All,
+            Self::Call(_, None) => false,
+        }
+    }
+
     fn capabilities(&self) -> crate::caller::Capabilities {
         match self {
             Self::Call(call, _) => call.capabilities(),

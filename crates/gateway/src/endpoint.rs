@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use tokio::sync::SetOnce;
+use tokio::sync::{SetOnce, watch};
 use trunkline_wire::peer::{Handler, RequestOptions, ResponseFuture};
 use trunkline_wire::transport::{Closed, Transport};
 use trunkline_wire::{ByteString, Json, Peer};
 
 use crate::client::{ClientInfo, ConnectError};
+use crate::drain::{Activity, drained};
 use crate::gateway::Gateway;
 use crate::link::{ClientLink, LinkFuture, is_expendable};
 use crate::session::{ClientRequest, ClientSession};
@@ -23,19 +24,36 @@ impl Gateway {
         transport: impl Transport,
         client: ClientInfo,
     ) -> Result<Closed, ConnectError> {
+        let (_keep, draining) = watch::channel(false);
+        self.serve_until(transport, client, draining).await
+    }
+
+    /// As [`serve`](Self::serve); once `draining` is true, it ends when the client has no request
+    /// without a response.
+    pub async fn serve_until(
+        &self,
+        transport: impl Transport,
+        client: ClientInfo,
+        mut draining: watch::Receiver<bool>,
+    ) -> Result<Closed, ConnectError> {
         let session = self.connect(client)?;
         let _close = CloseOnDrop(Arc::clone(&session));
+        let activity = Arc::new(Activity::default());
         let handler = Arc::new(PeerHandler {
             session: Arc::clone(&session),
             link: Arc::default(),
+            activity: Arc::clone(&activity),
         });
         let peer = Peer::start(transport, Arc::clone(&handler) as Arc<dyn Handler>);
         let link: Arc<dyn ClientLink> = Arc::new(PeerLink(peer.clone()));
         session.attach(Arc::clone(&link));
         let _ = handler.link.set(link);
-        let closed = peer.closed().await;
+        tokio::select! {
+            _ = peer.closed() => {}
+            () = drained(&peer, &activity, &mut draining) => {}
+        }
         peer.close().await;
-        Ok(closed)
+        Ok(peer.closed().await)
     }
 }
 
@@ -50,6 +68,7 @@ impl Drop for CloseOnDrop {
 struct PeerHandler {
     session: Arc<ClientSession>,
     link: Arc<SetOnce<Arc<dyn ClientLink>>>,
+    activity: Arc<Activity>,
 }
 
 impl Handler for PeerHandler {
@@ -65,7 +84,9 @@ impl Handler for PeerHandler {
             params,
         };
         let (session, link) = (Arc::clone(&self.session), Arc::clone(&self.link));
+        let active = self.activity.begin(&request.method);
         Box::pin(async move {
+            let _active = active;
             // The peer exists before its link, by an instant.
             let link = Arc::clone(link.wait().await);
             session.request(request, link).await
@@ -77,6 +98,7 @@ impl Handler for PeerHandler {
     }
 
     fn notification(&self, method: &str, params: Option<Json>) {
+        self.activity.note(method);
         self.session.notification(method, params);
     }
 }

@@ -12,6 +12,9 @@ mod caller;
 mod calls;
 mod client;
 mod clients;
+#[cfg(unix)]
+pub mod daemon;
+mod drain;
 mod endpoint;
 mod errors;
 mod gateway;
@@ -26,6 +29,8 @@ mod profile;
 mod route;
 mod search;
 mod session;
+#[cfg(unix)]
+pub mod socket;
 pub mod store;
 mod subscriptions;
 mod trace;

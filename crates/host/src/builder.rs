@@ -12,7 +12,7 @@ use trunkline_transport::SdkBridge;
 use crate::audit::AuditSink;
 use crate::builtin::Builtin;
 use crate::catalog::CatalogStore;
-use crate::connection::{CustomServer, Elicit, Roots, Sampling, Source};
+use crate::connection::{CustomServer, Elicit, Relay, Roots, Sampling, Source};
 use crate::discovery::DiscoveryPlan;
 use crate::eras::EraMemory;
 use crate::event::{NotificationTap, ServerNotification};
@@ -55,6 +55,7 @@ pub struct HostBuilder {
     pub(crate) private: Option<EntryFilter>,
     pub(crate) secrets: Option<Arc<dyn Secrets>>,
     pub(crate) network: Network,
+    pub(crate) relay: Option<Arc<dyn Relay>>,
     pub(crate) sdk: Option<SdkBridge>,
     pub(crate) logs: Option<LogStore>,
     log_sinks: Vec<LogSink>,
@@ -177,6 +178,12 @@ impl HostBuilder {
     /// Resolves `${keyring:...}` references in entries. Without it, such a server cannot connect.
     pub fn secrets(mut self, secrets: impl Secrets) -> Self {
         self.secrets = Some(Arc::new(secrets));
+        self
+    }
+
+    /// Reaches local servers through another process that shares them, where it can.
+    pub fn relay(mut self, relay: impl Relay) -> Self {
+        self.relay = Some(Arc::new(relay));
         self
     }
 

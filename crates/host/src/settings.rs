@@ -1,10 +1,12 @@
 //! The limits and defaults of a host.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use trunkline_config::env_vars;
+use trunkline_config::{Secret, env_vars};
 
 use crate::search::LoadMode;
 
@@ -74,6 +76,8 @@ pub struct Settings {
     pub context_tokens: usize,
     /// The project: the servers' root, working directory and `CLAUDE_PROJECT_DIR`.
     pub project_dir: Option<PathBuf>,
+    /// The environment that local servers inherit, instead of that of this process.
+    pub environment: Option<Arc<BTreeMap<String, Secret>>>,
 }
 
 macro_rules! setters {
@@ -119,6 +123,8 @@ setters! {
     context_tokens: usize,
     /// Sets [`Settings::project_dir`].
     project_dir: Option<PathBuf>,
+    /// Sets [`Settings::environment`].
+    environment: Option<Arc<BTreeMap<String, Secret>>>,
 }
 
 impl Default for Settings {
@@ -137,6 +143,7 @@ impl Default for Settings {
             tool_loading: LoadMode::default(),
             context_tokens: CONTEXT_TOKENS,
             project_dir: None,
+            environment: None,
         }
     }
 }
@@ -188,6 +195,7 @@ impl Settings {
                 .unwrap_or(defaults.tool_loading),
             context_tokens: defaults.context_tokens,
             project_dir: None,
+            environment: None,
         }
     }
 }

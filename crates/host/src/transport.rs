@@ -1,5 +1,6 @@
 //! How servers are reached: proxies and addresses, and the bridge to an embedding process.
 
+pub use crate::connection::{Relay, RelayFuture, RelayStream, RelayedServer};
 #[cfg(any(feature = "http", feature = "ws"))]
 pub use trunkline_transport::net::{
     Alpn, DialError, Dialed, Dialer, Forward, ReadHalf, Stream, Target, TlsFiles, WriteHalf,

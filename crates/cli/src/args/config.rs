@@ -38,6 +38,10 @@ pub(crate) struct ConfigArgs {
     #[arg(long, help_heading = SERVERS)]
     pub(crate) no_cache: bool,
 
+    /// Start local servers here even if a daemon runs them
+    #[arg(long)]
+    pub(crate) no_daemon: bool,
+
     /// Write all messages to a file as JSON lines, without secrets (`-` for stderr)
     #[arg(long, value_name = "FILE", help_heading = SERVERS)]
     pub(crate) trace: Option<PathBuf>,
@@ -110,6 +114,7 @@ impl ConfigArgs {
             approve_project: self.approve_project || after.approve_project,
             lazy: self.lazy || after.lazy,
             no_cache: self.no_cache || after.no_cache,
+            no_daemon: self.no_daemon || after.no_daemon,
             trace: after.trace.or(self.trace),
         }
     }

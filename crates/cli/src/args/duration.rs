@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// Reads `4s`, `1.5s`, `500ms`, `2m`, or a number of milliseconds.
-pub(super) fn positive_duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn positive_duration(text: &str) -> Result<Duration, String> {
     let text = text.trim();
     let unit_at = text
         .find(|c: char| c.is_ascii_alphabetic())

@@ -14,6 +14,8 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 
 pub(crate) use self::config::{ConfigArgs, expand_mcp_config};
+#[cfg(unix)]
+pub(crate) use self::duration::positive_duration;
 pub(crate) use self::servers::{
     AddArgs, AddJsonArgs, AddOptions, EditArgs, ImportArgs, ListArgs, NewTransport, WriteScope,
 };
@@ -22,8 +24,12 @@ pub(crate) use self::support::{CompletionsArgs, DoctorArgs, LogsArgs};
 use self::use_servers::at_least_one;
 pub(crate) use self::use_servers::{CallArgs, PromptArgs, ReadArgs, ToolFormat};
 use crate::commands::audit::AuditArgs;
+#[cfg(unix)]
+use crate::commands::daemon::{DAEMON_HELP, DaemonArgs};
+use crate::commands::install::{INSTALL_HELP, InstallArgs, UninstallArgs};
 use crate::commands::lock::LockArgs;
 use crate::commands::policy::PolicyArgs;
+use crate::commands::serve::ServeArgs;
 use crate::help::{
     ADD_HELP, AFTER_HELP, CALL_HELP, CLEAN_HELP, COMPLETIONS_HELP, DOCTOR_HELP, EDIT_HELP,
     LOGIN_HELP, LOGS_HELP, PROMPT_HELP, READ_HELP, SDK_HELP, SEARCH_HELP, TOOLS_HELP, XAA_HELP,
@@ -196,8 +202,6 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: XaaCommand,
     },
-    /// Serve all servers as one MCP server
-    Serve(crate::commands::serve::ServeArgs),
     /// Show the policy for calls, and test what it does to one
     Policy(PolicyArgs),
     /// Show and verify the audit log
@@ -206,6 +210,11 @@ pub(crate) enum Command {
     Lock(LockArgs),
     /// Import servers from other MCP clients
     Import(ImportArgs),
+    /// Put the gateway into the configuration of another MCP client
+    #[command(after_help = INSTALL_HELP)]
+    Install(InstallArgs),
+    /// Take the gateway out of the configuration of another MCP client
+    Uninstall(UninstallArgs),
     /// Remove logs, caches, pins and approvals of servers that no longer exist
     #[command(after_help = CLEAN_HELP)]
     Clean {
@@ -329,6 +338,12 @@ pub(crate) enum Command {
         #[command(flatten)]
         config: ConfigArgs,
     },
+    /// Run one process of each server for all clients
+    #[cfg(unix)]
+    #[command(after_help = DAEMON_HELP)]
+    Daemon(DaemonArgs),
+    /// Serve all servers as one MCP server
+    Serve(ServeArgs),
     /// Print or install a shell completion script
     #[command(after_help = COMPLETIONS_HELP)]
     Completions(CompletionsArgs),

@@ -65,7 +65,7 @@ pub(crate) async fn with_target(
         }
     }
     configured.warn_about(target.wanted());
-    let builder = configured.host().only(target.wanted());
+    let builder = configured.host_with_daemon().only(target.wanted());
     let mut builder = builder.elicit(TerminalElicit::default());
     if let Some(connectors) = connectors {
         builder = builder.connectors(connectors);

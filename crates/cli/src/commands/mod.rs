@@ -10,12 +10,15 @@ pub(crate) mod check;
 pub(crate) mod clean;
 pub(crate) mod completions;
 pub(crate) mod context;
+#[cfg(unix)]
+pub(crate) mod daemon;
 pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod edit;
 pub(crate) mod enable;
 pub(crate) mod get;
 pub(crate) mod import;
+pub(crate) mod install;
 pub(crate) mod list;
 pub(crate) mod lock;
 pub(crate) mod login;

@@ -39,7 +39,7 @@ pub(crate) async fn run(config: &ConfigArgs, as_json: bool) -> Exit {
     configured.warn_about(is_known);
     let connectors = session::connectors(configured.loader.layout());
     let nothing = configured.left_out();
-    let mut builder = configured.host();
+    let mut builder = configured.host_with_daemon();
     if let Some(connectors) = connectors {
         builder = builder.connectors(connectors);
     }

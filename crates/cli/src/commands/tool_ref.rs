@@ -125,7 +125,7 @@ impl<'a> ToolRef<'a> {
             Self::Named { name, .. } => name.starts_with("mcp__claude_ai_"),
             Self::BuiltIn { .. } => true,
         };
-        let builder = configured.host().only(self.servers());
+        let builder = configured.host_with_daemon().only(self.servers());
         let connectors = may_be_connector.then(|| session::connectors(&session::layout()));
         match connectors.flatten() {
             Some(connectors) => builder.connectors(connectors),

@@ -129,7 +129,7 @@ async fn with_configured(
             _ => {}
         }
     }
-    let mut builder = configured.host();
+    let mut builder = configured.host_with_daemon();
     if let Some(wanted) = wanted {
         builder = builder.only(move |name| name == wanted);
     }
@@ -194,7 +194,7 @@ fn report_refusals(set: &ServerSet) {
     for server in &set.servers {
         if matches!(
             server.status,
-            EntryStatus::Shadowed { .. } | EntryStatus::Suppressed { .. }
+            EntryStatus::Shadowed { .. } | EntryStatus::Suppressed { .. } | EntryStatus::OwnGateway
         ) {
             continue;
         }

@@ -84,7 +84,7 @@ pub(crate) async fn run(config: &ConfigArgs, as_json: bool) -> Exit {
     let (asker, feed) = (Asker::new(sender.clone()), Feed::default());
     let (messages, logs) = (feed.clone(), feed.clone());
     let mut builder = configured
-        .host()
+        .host_with_daemon()
         .permit(asker.clone())
         .elicit(asker.clone())
         .on_message(move |message| messages.message(message))

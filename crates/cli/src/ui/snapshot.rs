@@ -182,7 +182,7 @@ fn standing_of(configured: &ConfiguredServer) -> (Status, String) {
         }
         EntryStatus::Rejected { .. } => (Status::Rejected, String::new()),
         EntryStatus::Blocked(_) => (Status::Blocked, reason),
-        EntryStatus::Suppressed { .. } => (Status::Suppressed, reason),
+        EntryStatus::Suppressed { .. } | EntryStatus::OwnGateway => (Status::Suppressed, reason),
         // The host has not started it yet.
         EntryStatus::Active => {
             let status = Status::Connecting {

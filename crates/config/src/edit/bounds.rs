@@ -13,7 +13,7 @@ pub(crate) struct ProjectBounds {
     /// Directories that may hold the file, at any depth.
     trees: Vec<PathBuf>,
     /// The directory of the link, which may hold the file itself.
-    beside: PathBuf,
+    beside: Option<PathBuf>,
     /// The user's own files and directories.
     users: Vec<PathBuf>,
 }
@@ -28,9 +28,19 @@ impl ProjectBounds {
         let trees = [real(root)?, beside.clone()];
         Some(Self {
             trees: trees.into_iter().filter(is_projects).collect(),
-            beside,
+            beside: Some(beside),
             users,
         })
+    }
+
+    /// Bounds that are these directories, at any depth.
+    #[cfg(feature = "import")]
+    pub(crate) fn trees<'p>(directories: impl Iterator<Item = &'p Path>) -> Self {
+        Self {
+            trees: directories.filter_map(real).collect(),
+            beside: None,
+            users: Vec::new(),
+        }
     }
 
     /// Whether a file, which need not exist, is within the bounds.
@@ -39,7 +49,7 @@ impl ProjectBounds {
             return false;
         };
         let is_within = self.trees.iter().any(|tree| target.starts_with(tree))
-            || target.parent() == Some(&self.beside);
+            || (self.beside.is_some() && target.parent() == self.beside.as_deref());
         is_within && !self.users.iter().any(|own| target.starts_with(own))
     }
 }

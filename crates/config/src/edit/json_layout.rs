@@ -173,34 +173,50 @@ impl JsonLayout {
         indent: &str,
         inner: &str,
     ) -> (usize, usize, String) {
-        let mut new = String::new();
-        let (from, to) = if let Some(last) = object.items.len().checked_sub(1) {
-            new.push(',');
-            if self.lines {
-                new.extend([self.newline, inner]);
-            } else {
-                new.push_str(&self.gap);
-            }
-            (object.end(last), object.end(last))
-        } else {
-            if self.lines {
-                new.extend([self.newline, inner]);
-            } else {
-                new.push_str(&self.pad);
-            }
-            (1, object.raw.len() - 1)
+        let last = object.items.len().checked_sub(1);
+        let mut new = String::from(if last.is_some() { "," } else { "" });
+        new.push_str(&self.separator(last.is_some(), false, inner));
+        new.push_str(&self.member(object, key, value, inner));
+        let Some(last) = last else {
+            new.push_str(&self.closing(indent));
+            return (1, object.raw.len() - 1, new);
         };
-        new.extend([&Value::from(key).to_string(), &*self.colon]);
+        let (from, to) = (object.end(last), object.end(last));
+        (from, to, new)
+    }
+
+    /// The whitespace before a new member: the first one of its object, or one after a comma.
+    pub(super) fn separator(&self, follows: bool, after_line_comment: bool, inner: &str) -> String {
+        if self.lines || after_line_comment {
+            [self.newline, inner].concat()
+        } else if follows {
+            self.gap.clone()
+        } else {
+            self.pad.clone()
+        }
+    }
+
+    /// The whitespace between the only member of an object and the closing brace.
+    pub(super) fn closing(&self, indent: &str) -> String {
+        if self.lines {
+            [self.newline, indent].concat()
+        } else {
+            self.pad.clone()
+        }
+    }
+
+    /// A new member of the object.
+    pub(super) fn member(
+        &self,
+        object: &Container,
+        key: &str,
+        value: &Value,
+        inner: &str,
+    ) -> String {
+        let mut new = [&Value::from(key).to_string(), &*self.colon].concat();
         self.of_siblings(object, value, inner)
             .write(value, inner, &mut new);
-        if object.items.is_empty() {
-            if self.lines {
-                new.extend([self.newline, indent]);
-            } else {
-                new.push_str(&self.pad);
-            }
-        }
-        (from, to, new)
+        new
     }
 
     /// The layout of a new value in `object`: on one line if the last value of the same kind there

@@ -1,7 +1,8 @@
 //! Writes configuration files (CFG-4): under the lock shared with other programs, atomically, and
 //! without touching anything else in the file.
 //!
-//! `splice` edits the text and `json_layout` formats additions; `lock` excludes other processes,
+//! `splice` edits the text, `jsonc` one with comments, as undoable `text_edit`s, and `json_layout`
+//! formats additions; `lock` excludes other processes,
 //! with `journal` and `wait`; `atomic` reads and replaces the file; `bounds` keeps a project's
 //! links out of the user's files.
 
@@ -9,11 +10,15 @@ mod atomic;
 mod bounds;
 mod journal;
 mod json_layout;
+#[cfg(feature = "import")]
+pub(crate) mod jsonc;
 mod lock;
 pub(crate) mod splice;
 #[cfg(test)]
 #[cfg(unix)]
 mod tests;
+#[cfg(feature = "import")]
+pub(crate) mod text_edit;
 mod wait;
 
 use std::collections::BTreeSet;
@@ -66,7 +71,7 @@ pub(crate) enum EditError {
         path: PathBuf,
     },
     /// A project's file is a link out of the project.
-    #[error("{} is a link to {}, outside of the project; edit that file instead", path.display(), target.display())]
+    #[error("{} is a link to {}, outside of where it may lead; edit that file instead", path.display(), target.display())]
     OutOfBounds {
         /// The link.
         path: PathBuf,
@@ -170,6 +175,26 @@ pub(crate) fn edit_file<T, E: From<EditError>>(
 /// Replaces a file as a whole; a link in its place is replaced, not followed.
 pub(crate) fn replace_file(path: &Path, text: &str) -> Result<(), EditError> {
     Replacement::prepare(path, text, false)?.commit()
+}
+
+/// Deletes the file under its lock if `may_delete` agrees to its text. Returns whether it did.
+#[cfg(feature = "import")]
+pub(crate) fn delete_file<E: From<EditError>>(
+    path: &Path,
+    options: &EditOptions,
+    mut may_delete: impl FnMut(&str) -> Result<bool, E>,
+) -> Result<bool, E> {
+    edit_file(path, options, |text| {
+        if !may_delete(text)? {
+            return Ok((None, false));
+        }
+        let target = atomic::resolve(path)?;
+        std::fs::remove_file(&target).map_err(|source| EditError::Write {
+            path: target,
+            source,
+        })?;
+        Ok((None, true))
+    })
 }
 
 /// The lock directories of a file: beside the file, where `proper-lockfile` looks by default, and,

@@ -133,7 +133,7 @@ pub(crate) fn get<'a>(text: &'a str, path: &[&str]) -> Result<Option<&'a RawValu
 }
 
 /// The whole document; `None` for blank text.
-fn parse(text: &str) -> Result<Option<&RawValue>, SpliceError> {
+pub(super) fn parse(text: &str) -> Result<Option<&RawValue>, SpliceError> {
     let body = without_mark(text);
     if body.trim_matches([' ', '\t', '\r', '\n']).is_empty() {
         return Ok(None);
@@ -150,7 +150,7 @@ fn parse(text: &str) -> Result<Option<&RawValue>, SpliceError> {
     })
 }
 
-fn object<'a>(
+pub(super) fn object<'a>(
     text: &'a str,
     raw: &'a RawValue,
     path: &[&str],
@@ -168,12 +168,12 @@ fn object<'a>(
         })
 }
 
-fn without_mark(text: &str) -> &str {
+pub(super) fn without_mark(text: &str) -> &str {
     text.strip_prefix('\u{feff}').unwrap_or(text)
 }
 
 /// `value`, inside the objects that `path` names.
-fn nested(path: &[&str], value: &Value) -> Value {
+pub(super) fn nested(path: &[&str], value: &Value) -> Value {
     path.iter().rev().fold(value.clone(), |inner, key| {
         Value::Object(Map::from_iter([((*key).to_owned(), inner)]))
     })

@@ -3,7 +3,7 @@
 //! Every byte keeps its offset, so that positions in the plain text are those in the file.
 
 /// Replaces comments and trailing commas by spaces. Other errors stay.
-pub(super) fn plain(text: &str) -> String {
+pub(crate) fn plain(text: &str) -> String {
     let mut bytes = text.as_bytes().to_vec();
     let mut comma = None;
     let mut at = 0;
@@ -41,6 +41,37 @@ pub(super) fn plain(text: &str) -> String {
     }
     // Only whole characters were replaced, so this is still UTF-8.
     String::from_utf8(bytes).unwrap_or_else(|_| text.to_owned())
+}
+
+/// The content of a text that has only whitespace, comments and perhaps a comma.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Blanks {
+    /// The offset of the first comma.
+    pub(crate) comma: Option<usize>,
+    /// Whether the text ends in a line comment.
+    pub(crate) ends_in_line_comment: bool,
+}
+
+/// Finds the first comma outside of comments, and the kind of the last comment.
+pub(crate) fn blanks(text: &str) -> Blanks {
+    let mut found = Blanks::default();
+    let mut at = 0;
+    while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
+        let length = if rest.starts_with("//") {
+            let length = rest.find('\n').unwrap_or(rest.len());
+            found.ends_in_line_comment = length == rest.len();
+            length
+        } else if let Some(comment) = rest.strip_prefix("/*") {
+            comment.find("*/").map_or(rest.len(), |end| end + 4)
+        } else {
+            if rest.starts_with(',') {
+                found.comma.get_or_insert(at);
+            }
+            rest.chars().next().map_or(1, char::len_utf8)
+        };
+        at += length;
+    }
+    found
 }
 
 /// Keeps line breaks, so that line numbers stay the same.

@@ -15,7 +15,7 @@ mod fields;
 mod gemini;
 mod goose;
 mod json;
-mod jsonc;
+pub(crate) mod jsonc;
 mod mcp_servers;
 mod opencode;
 mod toml;

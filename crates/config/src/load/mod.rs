@@ -157,6 +157,7 @@ impl Loader {
                 disabled,
                 all_disabled,
                 enabled,
+                own_program: std::env::current_exe().ok(),
             },
         );
         let active = servers

@@ -1,10 +1,12 @@
 //! Decides the status of entries: of each name the strongest one that may run wins (CFG-1).
 
 use std::collections::{BTreeMap, HashSet};
+use std::path::PathBuf;
 
 use crate::approval::{Approval, ApprovalSettings, ApprovedEntry, ProjectApprovals};
 use crate::dedupe::duplicates;
 use crate::entry::ServerEntry;
+use crate::own_entry::is_gateway_command;
 use crate::policy::Policy;
 use crate::server_set::{EntryStatus, Server, Source};
 
@@ -20,6 +22,8 @@ pub(crate) struct Resolver<'r> {
     pub(crate) all_disabled: bool,
     /// Enabled for this project, whatever their entries say.
     pub(crate) enabled: HashSet<String>,
+    /// The running program.
+    pub(crate) own_program: Option<PathBuf>,
 }
 
 /// Decides the status of every entry. Entries are in loading order, which within a scope is by
@@ -70,6 +74,12 @@ impl Resolver<'_> {
                 Approval::Pending { .. } => {}
                 Approval::Approved => unbound_approval = unbound.then(|| ApprovedEntry::of(entry)),
             }
+        }
+        let own = self.own_program.as_deref();
+        if let Some(argv) = entry.resolved_argv()
+            && is_gateway_command(&argv, own)
+        {
+            return (EntryStatus::OwnGateway, None);
         }
         let off = self.all_disabled
             || self.disabled.contains(&entry.name)

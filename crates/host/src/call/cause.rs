@@ -220,6 +220,7 @@ fn not_running(standing: &EntryStatus) -> String {
         EntryStatus::Rejected { source } => format!("it is rejected in {source}"),
         EntryStatus::Blocked(blocked) => format!("blocked by policy: {blocked}"),
         EntryStatus::Suppressed { by } => format!("it duplicates \"{by}\""),
+        EntryStatus::OwnGateway => "it starts this gateway, which does not start itself".to_owned(),
         EntryStatus::Shadowed { by } => format!("an entry of the same name shadows it: {by}"),
         other => format!("its status is {other:?}"),
     }

@@ -21,7 +21,7 @@ use trunkline_wire::peer::Handler;
 use trunkline_wire::transport::{DeliveryError, DeliveryErrorKind};
 
 use super::state::{ConnectFailure, FailureKind};
-use super::{Core, Source};
+use super::{Core, RelayedServer, Source};
 #[cfg(not(feature = "http"))]
 use crate::absent::http;
 #[cfg(not(feature = "ws"))]
@@ -40,6 +40,8 @@ pub(super) struct OpenedLink {
     pub(super) stderr: Option<StderrLog>,
     /// The process started for the link, if any.
     pub(super) process: Option<StartedProcess>,
+    /// Whether another process runs the server, whose protocol is then unknown here.
+    pub(super) is_relayed: bool,
 }
 
 /// A process started for a link.
@@ -54,6 +56,7 @@ impl OpenedLink {
             peer: core.recorder.peer(transport, handler),
             stderr: None,
             process: None,
+            is_relayed: false,
         }
     }
 }
@@ -88,7 +91,19 @@ pub(super) async fn open(
     };
     match &entry.transport {
         TransportEntry::Stdio(stdio) => {
-            let spawned = sandbox::stdio_server(core, entry, stdio).and_then(|it| it.spawn());
+            let server = sandbox::stdio_server(core, entry, stdio)
+                .map_err(|error| ConnectFailure::new(FailureKind::Spawn(error)))?;
+            // A sandboxed server is a process of ours: its rules are made for this project.
+            if let Some(relay) = shared.relay.as_ref().filter(|_| !server.env_clear)
+                && let Some(stream) = relay.open(relayed(core, entry, &server)).await
+            {
+                let transport = IoTransport::new(stream.reader, stream.writer);
+                return Ok(OpenedLink {
+                    is_relayed: true,
+                    ..OpenedLink::new(core, transport, handler)
+                });
+            }
+            let spawned = server.spawn();
             let transport =
                 spawned.map_err(|error| ConnectFailure::new(FailureKind::Spawn(error)))?;
             let stderr = Some(transport.stderr());
@@ -149,8 +164,31 @@ fn working_dir(project_dir: Option<&PathBuf>, cwd: Option<&Path>) -> Option<Path
     }
 }
 
+fn relayed(core: &Core, entry: &ServerEntry, server: &StdioServer) -> RelayedServer {
+    let settings = &core.shared.settings;
+    RelayedServer {
+        name: entry.name.clone(),
+        command: server.command.clone(),
+        args: server.args.clone(),
+        env: server.env.clone(),
+        env_remove: server.env_remove.clone(),
+        cwd: server.cwd.clone(),
+        project_dir: settings.project_dir.clone(),
+        legacy_only: settings.legacy_only,
+        share: entry.share,
+    }
+}
+
 fn stdio_server(core: &Core, entry: &ServerEntry, stdio: &StdioEntry) -> StdioServer {
     let mut env: BTreeMap<String, String> = expose_all(&stdio.env).collect();
+    let mut env_remove = withheld_vars();
+    if let Some(inherited) = &core.shared.settings.environment {
+        let ours = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+        env_remove.extend(ours.filter(|name| !inherited.contains_key(name)));
+        for (name, value) in expose_all(inherited) {
+            env.entry(name).or_insert(value);
+        }
+    }
     let project_dir = core.shared.settings.project_dir.as_ref();
     if let Some(dir) = project_dir.and_then(|dir| dir.to_str()) {
         env.entry("CLAUDE_PROJECT_DIR".to_owned())
@@ -160,7 +198,7 @@ fn stdio_server(core: &Core, entry: &ServerEntry, stdio: &StdioEntry) -> StdioSe
         command: entry.program().unwrap_or_else(|| stdio.command.clone()),
         args: stdio.args.clone(),
         env,
-        env_remove: withheld_vars(),
+        env_remove,
         env_clear: false,
         cwd: working_dir(project_dir, stdio.cwd.as_deref()),
         tee: core.recorder.stderr(),

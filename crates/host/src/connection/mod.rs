@@ -8,6 +8,7 @@ mod inbound;
 mod machine;
 mod open;
 mod pending_notifications;
+mod relay;
 mod resource_subscriptions;
 mod roots;
 mod sampling;
@@ -31,6 +32,7 @@ use trunkline_wire::version::Era;
 pub(crate) use crate::elicit::Elicit;
 pub(crate) use custom::CustomServer;
 pub(crate) use machine::Machine;
+pub use relay::{Relay, RelayFuture, RelayStream, RelayedServer};
 pub use roots::{Roots, RootsRequest};
 pub use sampling::{Sampling, SamplingRequest};
 pub(crate) use startup_limiter::StartupLimiter;
@@ -83,6 +85,8 @@ pub(crate) struct HostShared {
     pub(crate) log_level: ArcSwapOption<String>,
     pub(crate) secrets: Option<Arc<dyn Secrets>>,
     pub(crate) network: Network,
+    /// Runs local servers elsewhere.
+    pub(crate) relay: Option<Arc<dyn Relay>>,
     /// The bridge to the embedding process.
     pub(crate) sdk: Option<SdkBridge>,
     pub(crate) logs: Option<LogStore>,

@@ -52,7 +52,9 @@ pub(super) async fn open(
     for protocol in factory::protocols(&source, known) {
         let failure = match attempt.connect_over(&source, protocol).await {
             Ok(connected) => {
-                remember_protocol(shared, &source, &core.hash, protocol, connected.era());
+                if !connected.is_relayed {
+                    remember_protocol(shared, &source, &core.hash, protocol, connected.era());
+                }
                 return Ok(connected);
             }
             Err(failure) => failure,
@@ -107,6 +109,7 @@ impl Attempt<'_, '_> {
                 peer,
                 stderr,
                 process,
+                is_relayed,
             } = self.within_limit(opening).await??;
             if let Some(process) = &process {
                 self.starter.started(process.pid);
@@ -118,7 +121,8 @@ impl Attempt<'_, '_> {
                     version: env!("CARGO_PKG_VERSION").to_owned(),
                 },
                 capabilities: inbound::capabilities(shared.sampling.is_some()),
-                skip_probe,
+                // What is remembered is the protocol of the server, not that of the relay.
+                skip_probe: skip_probe && !is_relayed,
                 legacy_only: shared.settings.legacy_only,
                 read_check: process.as_ref().map(|process| {
                     let progress = process.stdin_progress.clone();
@@ -136,6 +140,7 @@ impl Attempt<'_, '_> {
                         client: client.with_identity(|identity| recorder.mask_identity(identity)),
                         stderr,
                         is_sse: protocol == HttpProtocol::Sse,
+                        is_relayed,
                         endpoint: Endpoint::of(&self.core.source),
                     });
                 }
@@ -151,6 +156,7 @@ impl Attempt<'_, '_> {
             );
             if died_of_probe
                 && !skip_probe
+                && !is_relayed
                 && process.is_none_or(|process| may_have_died_of_probe(&process.stdin_progress))
             {
                 skip_probe = true;

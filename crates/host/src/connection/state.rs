@@ -93,6 +93,8 @@ pub struct Connected {
     pub(crate) client: Client,
     pub(crate) stderr: Option<StderrLog>,
     pub(crate) is_sse: bool,
+    /// Whether another process runs the server.
+    pub(crate) is_relayed: bool,
     pub(crate) endpoint: Endpoint,
 }
 

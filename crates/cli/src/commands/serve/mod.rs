@@ -3,6 +3,8 @@
 
 mod http;
 mod permit;
+#[cfg(unix)]
+mod socket;
 mod stdio;
 mod token;
 
@@ -26,6 +28,11 @@ pub(crate) struct ServeArgs {
     /// Show `ToolSearch` and `CallTool` instead of every tool
     #[arg(long)]
     pub(crate) search: bool,
+
+    /// Listen on a Unix socket instead [default path: gateway.sock in the runtime directory]
+    #[cfg(unix)]
+    #[arg(long, value_name = "PATH", num_args = 0..=1)]
+    pub(crate) socket: Option<Option<std::path::PathBuf>>,
 
     /// Restrict the client to this profile of the settings
     #[arg(long, value_name = "NAME")]
@@ -72,6 +79,12 @@ pub(crate) async fn run(config: ConfigArgs, serve: ServeArgs, as_json: bool) -> 
         Err(exit) => return exit,
     };
     let gateway = Gateway::start(builder, options);
+    #[cfg(unix)]
+    if let Some(path) = serve.socket {
+        let exit = socket::serve(&gateway, path).await;
+        gateway.shutdown().await;
+        return exit;
+    }
     if let Some(address) = serve.http.http {
         let profile = serve.profile.as_deref();
         let exit = http::serve(&gateway, &serve.http, address, profile, as_json).await;
@@ -108,9 +121,12 @@ pub(crate) fn options(serve: &ServeArgs) -> Result<GatewayOptions, Exit> {
 pub(crate) fn host(config: &ConfigArgs) -> Result<HostBuilder, Exit> {
     let configured = session::configuration(config)?;
     configured.warn();
+    for own in configured.set.own_gateways() {
+        output::warning(&own.to_string());
+    }
     let connectors = session::connectors(configured.loader.layout());
     let mut builder = configured
-        .host()
+        .host_with_daemon()
         .sign_in_tools(true)
         .watch(true)
         .permit(permit::ClientCalls);
