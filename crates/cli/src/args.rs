@@ -379,6 +379,8 @@ pub(crate) enum Command {
         #[command(flatten)]
         config: ConfigArgs,
     },
+    /// Show and try the sandboxes of servers
+    Sandbox(crate::commands::sandbox::SandboxArgs),
     /// Print or install a shell completion script
     #[command(after_help = COMPLETIONS_HELP)]
     Completions(CompletionsArgs),

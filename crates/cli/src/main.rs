@@ -284,6 +284,7 @@ async fn run(args: Args) -> Exit {
         }
         Command::Logs(logs) => commands::logs::run(&config, &logs, json).await,
         Command::Sdk { config: more } => commands::sdk::run(config.and(more)).await,
+        Command::Sandbox(sandbox) => commands::sandbox::run(&config, &sandbox, json),
         Command::Completions(completions) => commands::completions::run(&completions, json),
         Command::Man { out } => commands::man::run(out.as_deref(), json),
     }

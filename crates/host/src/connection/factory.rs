@@ -5,7 +5,6 @@
 mod http;
 #[cfg(any(feature = "http", feature = "ws"))]
 mod net;
-mod sandbox;
 #[cfg(feature = "ws")]
 mod ws;
 
@@ -14,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use trunkline_config::{HttpFlavour, Secret, ServerEntry, StdioEntry, TransportEntry, env_vars};
-use trunkline_transport::stdio::{StderrLog, StdinProgress};
+use trunkline_transport::stdio::{SpawnError, StderrLog, StdinProgress};
 use trunkline_transport::{IoTransport, StdioServer, Transport, linked_pair};
 use trunkline_wire::Peer;
 use trunkline_wire::peer::Handler;
@@ -88,7 +87,7 @@ pub(super) async fn open(
     };
     match &entry.transport {
         TransportEntry::Stdio(stdio) => {
-            let spawned = sandbox::stdio_server(core, entry, stdio).and_then(|it| it.spawn());
+            let spawned = stdio_server(core, entry, stdio).and_then(|it| it.spawn());
             let transport =
                 spawned.map_err(|error| ConnectFailure::new(FailureKind::Spawn(error)))?;
             let stderr = Some(transport.stderr());
@@ -149,9 +148,13 @@ fn working_dir(project_dir: Option<&PathBuf>, cwd: Option<&Path>) -> Option<Path
     }
 }
 
-fn stdio_server(core: &Core, entry: &ServerEntry, stdio: &StdioEntry) -> StdioServer {
+/// The child process of an entry, without a sandbox.
+pub(crate) fn plain_server(
+    project_dir: Option<&PathBuf>,
+    entry: &ServerEntry,
+    stdio: &StdioEntry,
+) -> StdioServer {
     let mut env: BTreeMap<String, String> = expose_all(&stdio.env).collect();
-    let project_dir = core.shared.settings.project_dir.as_ref();
     if let Some(dir) = project_dir.and_then(|dir| dir.to_str()) {
         env.entry("CLAUDE_PROJECT_DIR".to_owned())
             .or_insert_with(|| dir.to_owned());
@@ -163,6 +166,25 @@ fn stdio_server(core: &Core, entry: &ServerEntry, stdio: &StdioEntry) -> StdioSe
         env_remove: withheld_vars(),
         env_clear: false,
         cwd: working_dir(project_dir, stdio.cwd.as_deref()),
-        tee: core.recorder.stderr(),
+        tee: None,
     }
+}
+
+/// The child process of an entry, in its sandbox if it has one (SEC-5).
+fn stdio_server(
+    core: &Core,
+    entry: &ServerEntry,
+    stdio: &StdioEntry,
+) -> Result<StdioServer, SpawnError> {
+    let project_dir = core.shared.settings.project_dir.as_ref();
+    let setup = &core.shared.sandbox;
+    let server = match setup.launch(entry, project_dir) {
+        Ok(None) => plain_server(project_dir, entry, stdio),
+        Ok(Some(launch)) => setup.server(&launch).map_err(SpawnError::Sandbox)?,
+        Err(reason) => return Err(SpawnError::Sandbox(reason)),
+    };
+    Ok(StdioServer {
+        tee: core.recorder.stderr(),
+        ..server
+    })
 }

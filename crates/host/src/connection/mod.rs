@@ -28,6 +28,7 @@ use trunkline_transport::SdkBridge;
 
 pub(crate) use crate::elicit::Elicit;
 pub(crate) use custom::CustomServer;
+pub(crate) use factory::plain_server;
 pub(crate) use machine::Machine;
 pub use sampling::{Sampling, SamplingRequest};
 pub(crate) use startup_limiter::StartupLimiter;
