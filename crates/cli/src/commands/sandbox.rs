@@ -59,14 +59,14 @@ pub(crate) fn run(config: &ConfigArgs, args: &SandboxArgs, as_json: bool) -> Exi
     };
     match &args.command {
         SandboxCommand::Explain { .. } => show(server, launch.as_ref(), as_json),
-        SandboxCommand::Try { command, .. } => match launch {
-            Some(launch) => enter(launch, command),
-            None => {
+        SandboxCommand::Try { command, .. } => {
+            let Some(launch) = launch else {
                 let what = format!("{} runs without a sandbox", output::name(name));
                 output::error(&what, Some(&free_hint(server)));
-                Exit::Usage
-            }
-        },
+                return Exit::Usage;
+            };
+            enter(launch, command)
+        }
     }
 }
 
@@ -109,10 +109,7 @@ fn show(server: &Server, launch: Option<&Launch>, as_json: bool) -> Exit {
         return Exit::Done;
     };
     let mut lines = Lines::new();
-    let reasons: Vec<String> = reasons
-        .iter()
-        .map(|reason| inline(reason).to_string())
-        .collect();
+    let reasons: Vec<String> = reasons.iter().map(|reason| inline(reason)).collect();
     let head = Line::of(Style::Name, name);
     let why = format!(" runs in a sandbox: {}", reasons.join(", "));
     lines.push_line(head.and(Style::Plain, why));

@@ -84,11 +84,13 @@ fn a_mistake_in_an_entry_is_named() {
 #[test]
 fn a_command_can_be_tried_in_a_sandbox() {
     let lab = project(&json!({"write": ["project"]}), &json!({}));
-    let script = "echo in; touch written; exit 7";
+    // The test's home is in its project, which is therefore mounted without its own entries.
+    std::fs::create_dir(lab.at("sub")).unwrap();
+    let script = "echo in; touch sub/written; exit 7";
     let run = lab.plainly(&["sandbox", "try", "s", "--", "sh", "-c", script]);
     assert_eq!(run.code, Some(7), "{run:#?}");
     assert!(
-        run.out.starts_with("in\n") && lab.at("written").exists(),
+        run.out.starts_with("in\n") && lab.at("sub/written").exists(),
         "{run:#?}"
     );
 
