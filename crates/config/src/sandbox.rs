@@ -79,25 +79,22 @@ pub(crate) fn read(
             let message = format!("\"{name}\": write \"{REQUIRE}\"");
             diagnostics.push(document.problem(document.offset(raw), message));
         }
-        match rules(document, raw) {
-            Some(rules) => found.required.extend(rules),
-            None => {
-                let message = format!(
-                    "\"{REQUIRE}\": expected true, a list of globs, or an object of globs and \
-                     profiles; all servers need a sandbox until then"
-                );
-                diagnostics.push(document.problem(document.offset(raw), message));
-                found.required.extend(FileSandbox::require_all().required);
-            }
-        }
+        let rules = rules(raw).unwrap_or_else(|| {
+            let message = format!(
+                "\"{REQUIRE}\": expected true, a list of globs, or an object of globs and profiles; \
+                 all servers need a sandbox until then"
+            );
+            diagnostics.push(document.problem(document.offset(raw), message));
+            FileSandbox::require_all().required
+        });
+        found.required.extend(rules);
     }
     found
 }
 
 /// The rules in a value; `None` if it is none of the three forms.
-fn rules(document: &Document, raw: &RawValue) -> Option<Vec<Rule>> {
+fn rules(raw: &RawValue) -> Option<Vec<Rule>> {
     let text: Value = serde_json::from_str(raw.get()).ok()?;
-    let _ = document;
     let rule = |servers: Option<&str>, profile: Option<&str>| Rule {
         servers: servers.map(Glob::new),
         profile: profile.map(str::to_owned),

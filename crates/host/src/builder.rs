@@ -23,7 +23,7 @@ use crate::network::Network;
 use crate::permission::{Permit, Rules};
 use crate::pins::{OnChange, PinStore};
 use crate::result::Results;
-use crate::sandbox::SandboxSetup;
+use crate::sandbox::{Launch, SandboxSetup};
 use crate::secrets::Secrets;
 use crate::settings::Settings;
 
@@ -163,6 +163,14 @@ impl HostBuilder {
     pub fn sandbox_cache(mut self, dir: impl Into<PathBuf>) -> Self {
         self.sandbox.cache = Some(dir.into());
         self
+    }
+
+    /// Returns how a server would be started in its sandbox; `None` if it has none. An error says
+    /// why it must not start.
+    pub fn sandboxed(&self, entry: &ServerEntry) -> Result<Option<Launch>, String> {
+        let project = self.project_dir.clone();
+        let project = project.or_else(|| self.discovery.project_dir());
+        self.sandbox.launch(entry, project.as_ref())
     }
 
     /// Hides a path from all sandboxed servers, whatever their profiles grant: the program's own

@@ -91,7 +91,7 @@ mod network;
 pub mod permission;
 mod pins;
 pub mod result;
-mod sandbox;
+pub mod sandbox;
 mod sanitize;
 mod search;
 mod secrets;

@@ -68,7 +68,8 @@ impl HostRule {
         if is_named {
             return true;
         }
-        !is_local(address) && !(self.host.starts_with('*') && is_private(address))
+        let is_pattern = self.host.starts_with('*');
+        !(is_local(address) || is_pattern && is_private(address))
     }
 
     /// The hosts that both rules allow.

@@ -36,8 +36,6 @@ pub struct Launch {
     pub cwd: Option<PathBuf>,
     /// Whether it may start elsewhere if it cannot see its working directory.
     pub cwd_optional: bool,
-    /// A file to which denied accesses are appended, for `sandbox learn`.
-    pub report: Option<PathBuf>,
 }
 
 /// Does not show the values of variables: they may be secrets (SEC-1).
@@ -86,7 +84,6 @@ impl Launch {
             env,
             cwd: None,
             cwd_optional: true,
-            report: None,
         }
     }
 

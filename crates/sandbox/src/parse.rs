@@ -153,10 +153,11 @@ fn network(value: &Value) -> Result<Network, String> {
         Value::Array(_) => {
             let hosts = texts("network", value)?;
             let hosts: Result<Vec<_>, _> = hosts.into_iter().map(HostRule::parse).collect();
-            hosts.map(|hosts| match hosts.is_empty() {
-                true => Network::None,
-                false => Network::Hosts(hosts),
-            })
+            let hosts = hosts?;
+            if hosts.is_empty() {
+                return Ok(Network::None);
+            }
+            Ok(Network::Hosts(hosts))
         }
         _ => Err("\"network\": expected \"none\", \"loopback\" or a list of hosts".to_owned()),
     }

@@ -128,7 +128,7 @@ fn good_files_are_accepted() {
         json!({"type": "sdk"}),
         json!({"type": "claudeai-proxy", "url": "https://example.com/", "id": "mcpsrv_1"}),
         json!({"command": "x", "timeout": 0, "connectTimeout": 5000, "alwaysLoad": true, "disabled": false}),
-        json!({"command": "x", "tools": {"allow": ["read_*"], "deny": []}, "sandbox": {"network": false}}),
+        json!({"command": "x", "tools": {"allow": ["read_*"], "deny": []}, "sandbox": {"network": "none"}}),
         json!({"command": "x", "sandbox": true, "unknown": {"kept": 1}}),
     ] {
         check(&json!({"mcpServers": {"a": entry}}), true);

@@ -34,6 +34,7 @@ pub(crate) mod read;
 pub(crate) mod remove;
 pub(crate) mod resources;
 pub(crate) mod result;
+pub(crate) mod sandbox;
 pub(crate) mod sdk;
 pub(crate) mod search;
 pub(crate) mod serve;

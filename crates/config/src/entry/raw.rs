@@ -153,11 +153,7 @@ impl RawEntry {
         } = self;
         let kind = kind_of(kind.as_deref(), command.is_some(), url.is_some())?;
         refuse_deceptive(tools.as_ref(), ide_name.as_deref())?;
-        if let Some(sandbox) = &sandbox {
-            // Where relative paths start from does not matter here.
-            Request::check(sandbox, Some(Path::new("/")))
-                .map_err(|reason| format!("\"sandbox\": {reason}"))?;
-        }
+        check_sandbox(sandbox.as_ref())?;
         note_both(kind, command.is_some() && url.is_some(), report);
         let url = url_of(kind, url)?;
         let quoted_name = !url.contains('$');
@@ -258,6 +254,14 @@ fn refuse_deceptive(tools: Option<&RawTools>, ide_name: Option<&str>) -> Result<
         return Err(message.to_owned());
     }
     Ok(())
+}
+
+/// Checks the sandbox as far as it does not depend on settings (SEC-5).
+fn check_sandbox(sandbox: Option<&Value>) -> Result<(), String> {
+    // Where relative paths start from does not matter here.
+    let check = |sandbox| Request::check(sandbox, Some(Path::new("/")));
+    let checked = sandbox.map_or(Ok(()), check);
+    checked.map_err(|reason| format!("\"sandbox\": {reason}"))
 }
 
 /// Warns about the ignored field of an entry with both a `command` and a `url`.

@@ -56,7 +56,7 @@ fn every_field_arrives() {
         GLOBAL,
         json!({"mcpServers": {
             "a": {"command": "c", "args": ["x"], "env": {"K": "v"}, "cwd": "/w", "timeout": 1, "connectTimeout": 2,
-                "alwaysLoad": true, "lazy": false, "tools": {"allow": ["a*"], "deny": ["ab"]}, "sandbox": {"net": []}, "unknown": 1},
+                "alwaysLoad": true, "lazy": false, "tools": {"allow": ["a*"], "deny": ["ab"]}, "sandbox": {"network": []}, "unknown": 1},
             "b": {"url": "https://h/", "headers": {"H": "v"}, "headersHelper": "print", "timeout": 0,
                 "oauth": {"clientId": "c", "callbackPort": 5, "authServerMetadataUrl": "https://a/", "scopes": "x y", "xaa": true},
                 "tls": {"ca": "/ca", "cert": "/cert", "key": "/key"}},
@@ -81,7 +81,7 @@ fn every_field_arrives() {
     assert_eq!(a.connect_timeout, Some(Duration::from_millis(2)));
     assert!(a.always_load && a.tools.offers("ac") && !a.tools.offers("ab") && !a.tools.offers("b"));
     assert_eq!((a.lazy, b.entry.lazy), (Some(false), None));
-    assert_eq!(a.sandbox, Some(json!({"net": []})));
+    assert_eq!(a.sandbox, Some(json!({"network": []})));
     assert_eq!(a.as_written()["unknown"], 1);
     let TransportEntry::Http(http) = &b.entry.transport else {
         panic!("HTTP");

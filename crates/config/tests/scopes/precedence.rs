@@ -75,7 +75,7 @@ fn the_whole_entry_wins_and_nothing_is_merged_into_it() {
     let lab = Lab::new();
     let weak = json!({
         "command": "weak", "args": ["a"], "env": {"K": "v"}, "cwd": "/weak", "timeout": 5, "connectTimeout": 6,
-        "alwaysLoad": true, "disabled": true, "tools": {"allow": ["x"]}, "sandbox": {"net": false},
+        "alwaysLoad": true, "disabled": true, "tools": {"allow": ["x"]}, "sandbox": {"network": "none"},
     });
     let mut global = of_project(&server("s", &json!({"command": "strong"})));
     global["mcpServers"] = json!({"s": weak});

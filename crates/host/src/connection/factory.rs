@@ -5,7 +5,6 @@
 mod http;
 #[cfg(any(feature = "http", feature = "ws"))]
 mod net;
-mod sandbox;
 #[cfg(feature = "ws")]
 mod ws;
 
@@ -14,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use trunkline_config::{HttpFlavour, Secret, ServerEntry, StdioEntry, TransportEntry, env_vars};
-use trunkline_transport::stdio::{StderrLog, StdinProgress};
+use trunkline_transport::stdio::{SpawnError, StderrLog, StdinProgress};
 use trunkline_transport::{IoTransport, StdioServer, Transport, linked_pair};
 use trunkline_wire::Peer;
 use trunkline_wire::peer::Handler;
@@ -91,7 +90,7 @@ pub(super) async fn open(
     };
     match &entry.transport {
         TransportEntry::Stdio(stdio) => {
-            let server = sandbox::stdio_server(core, entry, stdio)
+            let server = stdio_server(core, entry, stdio)
                 .map_err(|error| ConnectFailure::new(FailureKind::Spawn(error)))?;
             // A sandboxed server is a process of ours: its rules are made for this project.
             if let Some(relay) = shared.relay.as_ref().filter(|_| !server.env_clear)
@@ -179,17 +178,13 @@ fn relayed(core: &Core, entry: &ServerEntry, server: &StdioServer) -> RelayedSer
     }
 }
 
-fn stdio_server(core: &Core, entry: &ServerEntry, stdio: &StdioEntry) -> StdioServer {
+/// The child process of an entry, without a sandbox.
+pub(crate) fn plain_server(
+    project_dir: Option<&PathBuf>,
+    entry: &ServerEntry,
+    stdio: &StdioEntry,
+) -> StdioServer {
     let mut env: BTreeMap<String, String> = expose_all(&stdio.env).collect();
-    let mut env_remove = withheld_vars();
-    if let Some(inherited) = &core.shared.settings.environment {
-        let ours = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
-        env_remove.extend(ours.filter(|name| !inherited.contains_key(name)));
-        for (name, value) in expose_all(inherited) {
-            env.entry(name).or_insert(value);
-        }
-    }
-    let project_dir = core.shared.settings.project_dir.as_ref();
     if let Some(dir) = project_dir.and_then(|dir| dir.to_str()) {
         env.entry("CLAUDE_PROJECT_DIR".to_owned())
             .or_insert_with(|| dir.to_owned());
@@ -198,9 +193,44 @@ fn stdio_server(core: &Core, entry: &ServerEntry, stdio: &StdioEntry) -> StdioSe
         command: entry.program().unwrap_or_else(|| stdio.command.clone()),
         args: stdio.args.clone(),
         env,
-        env_remove,
+        env_remove: withheld_vars(),
         env_clear: false,
         cwd: working_dir(project_dir, stdio.cwd.as_deref()),
-        tee: core.recorder.stderr(),
+        tee: None,
     }
+}
+
+/// Replaces the variables that the server inherits from this process.
+fn inherit(server: &mut StdioServer, environment: &BTreeMap<String, Secret>) {
+    let ours = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    let is_foreign = |name: &String| !environment.contains_key(name);
+    server.env_remove.extend(ours.filter(is_foreign));
+    for (name, value) in expose_all(environment) {
+        server.env.entry(name).or_insert(value);
+    }
+}
+
+/// The child process of an entry, in its sandbox if it has one (SEC-5).
+fn stdio_server(
+    core: &Core,
+    entry: &ServerEntry,
+    stdio: &StdioEntry,
+) -> Result<StdioServer, SpawnError> {
+    let project_dir = core.shared.settings.project_dir.as_ref();
+    let setup = &core.shared.sandbox;
+    let server = match setup.launch(entry, project_dir) {
+        Ok(None) => {
+            let mut server = plain_server(project_dir, entry, stdio);
+            if let Some(environment) = &core.shared.settings.environment {
+                inherit(&mut server, environment);
+            }
+            server
+        }
+        Ok(Some(launch)) => setup.server(&launch).map_err(SpawnError::Sandbox)?,
+        Err(reason) => return Err(SpawnError::Sandbox(reason)),
+    };
+    Ok(StdioServer {
+        tee: core.recorder.stderr(),
+        ..server
+    })
 }

@@ -31,6 +31,7 @@ use trunkline_wire::version::Era;
 
 pub(crate) use crate::elicit::Elicit;
 pub(crate) use custom::CustomServer;
+pub(crate) use factory::plain_server;
 pub(crate) use machine::Machine;
 pub use relay::{Relay, RelayFuture, RelayStream, RelayedServer};
 pub use roots::{Roots, RootsRequest};

@@ -161,11 +161,10 @@ fn restrict(mounts: &[Mount], is_tmp_writable: bool) -> Result<(), String> {
 fn restriction(path: &Path, mounts: &[Mount], is_tmp_writable: bool) -> MountFlags {
     let always = MountFlags::NOSUID | MountFlags::NODEV;
     if path.starts_with("/dev") {
-        return match path == Path::new("/dev/shm") {
-            true => always,
-            // Devices stay devices.
-            false => MountFlags::NOSUID | MountFlags::NOEXEC,
-        };
+        let is_memory = path == Path::new("/dev/shm");
+        // Devices stay devices.
+        let device = MountFlags::NOSUID | MountFlags::NOEXEC;
+        return if is_memory { always } else { device };
     }
     // The last one that covers it lies on top.
     let granted = mounts.iter().rev().find_map(|mount| match &mount.content {
@@ -222,16 +221,8 @@ fn unescape(text: &str) -> PathBuf {
             .filter(|_| *first == b'\\')
             .and_then(|digits| std::str::from_utf8(digits).ok())
             .and_then(|digits| u8::from_str_radix(digits, 8).ok());
-        match octal {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = &more[3..];
-            }
-            None => {
-                bytes.push(*first);
-                rest = more;
-            }
-        }
+        bytes.push(octal.unwrap_or(*first));
+        rest = if octal.is_some() { &more[3..] } else { more };
     }
     std::ffi::OsString::from_vec(bytes).into()
 }

@@ -30,10 +30,10 @@ pub(super) fn enable_loopback() -> Result<(), String> {
     send(&socket, &up_message(), SendFlags::empty()).map_err(because(failed))?;
     let mut answer = [0; 64];
     let (length, _) = recv(&socket, &mut answer, RecvFlags::empty()).map_err(because(failed))?;
-    match acknowledged(&answer[..length]) {
-        true => Ok(()),
-        false => Err(format!("{failed}: the kernel refused it")),
+    if !acknowledged(&answer[..length]) {
+        return Err(format!("{failed}: the kernel refused it"));
     }
+    Ok(())
 }
 
 /// A message that enables the loopback interface.

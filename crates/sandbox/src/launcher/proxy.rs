@@ -240,7 +240,9 @@ impl Request {
                 forwarded.push_str("\r\n");
             }
         }
-        forwarded.push_str(&format!("Host: {authority}\r\nConnection: close\r\n\r\n"));
+        forwarded.push_str("Host: ");
+        forwarded.push_str(authority);
+        forwarded.push_str("\r\nConnection: close\r\n\r\n");
         Some(Self {
             host: checked_host(host)?,
             port,

@@ -89,6 +89,7 @@ pub(crate) fn all(targets: &Value) -> Value {
     Value::Object(report)
 }
 
+#[allow(clippy::needless_pass_by_value, reason = "an argument of map_err")]
 fn told<E: ToString>(error: E) -> String {
     error.to_string()
 }
@@ -107,10 +108,7 @@ fn list(path: &str) -> Attempt {
 
 fn append(path: &str) -> Attempt {
     let mut file = File::options().append(true).create(true).open(path);
-    let written = file
-        .as_mut()
-        .map_err(|error| told(error))?
-        .write_all(b"#\n");
+    let written = file.as_mut().map_err(told)?.write_all(b"#\n");
     written.map_err(told)?;
     Ok("written".to_owned())
 }
@@ -140,34 +138,32 @@ fn race(secret: &str, writable: &str) -> Attempt {
     );
     let expected = "mine";
     fs::write(&own, expected).map_err(told)?;
-    let (target, swapped) = (secret.to_owned(), path.clone());
-    let swapper = std::thread::spawn(move || {
+    let (target, path_too) = (secret.to_owned(), path.clone());
+    let thread = std::thread::spawn(move || {
         for turn in 0..400 {
             let to = if turn % 2 == 0 {
                 target.as_str()
             } else {
                 "own"
             };
-            let next = swapped.with_extension("next");
+            let next = path_too.with_extension("next");
             let _ = fs::remove_file(&next);
             if symlink(to, &next).is_ok() {
-                let _ = fs::rename(&next, &swapped);
+                let _ = fs::rename(&next, &path_too);
             }
         }
         // The last one leads to the secret, so that the attempt succeeds where nothing stops it.
-        let _ = fs::remove_file(&swapped);
-        let _ = symlink(&target, &swapped);
+        let _ = fs::remove_file(&path_too);
+        let _ = symlink(&target, &path_too);
     });
     let mut stolen = false;
-    while !swapper.is_finished() {
+    while !thread.is_finished() {
         stolen |= fs::read_to_string(&path).is_ok_and(|text| text != expected);
     }
     stolen |= fs::read_to_string(&path).is_ok_and(|text| text != expected);
     let _ = (fs::remove_file(&path), fs::remove_file(&own));
-    match stolen {
-        true => Ok("read".to_owned()),
-        false => Err("never another file".to_owned()),
-    }
+    let won = stolen.then(|| "read".to_owned());
+    won.ok_or_else(|| "never another file".to_owned())
 }
 
 fn rename_out(startup: &str, writable: &str) -> Attempt {
@@ -245,10 +241,8 @@ fn open_memory(pid: u64) -> Attempt {
 
 fn see(victim: u64) -> Attempt {
     let found = Path::new(&format!("/proc/{victim}")).exists();
-    match found {
-        true => Ok("seen".to_owned()),
-        false => Err("not there".to_owned()),
-    }
+    let seen = found.then(|| "seen".to_owned());
+    seen.ok_or_else(|| "not there".to_owned())
 }
 
 /// In namespaces of its own, where that is possible: nothing outside changes.
@@ -331,10 +325,10 @@ fn descriptors() -> Attempt {
             (number > 2 && !to.starts_with("/proc")).then(|| format!("{number}: {}", to.display()))
         })
         .collect();
-    match found.is_empty() {
-        true => Err("none".to_owned()),
-        false => Ok(found.join(", ")),
+    if found.is_empty() {
+        return Err("none".to_owned());
     }
+    Ok(found.join(", "))
 }
 
 fn variable(name: &str) -> Attempt {
