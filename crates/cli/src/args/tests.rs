@@ -3,6 +3,8 @@
 //! The commands come from the parser, so a new one is included by itself. `INSTA_UPDATE=always`
 //! writes its snapshot.
 
+use std::fmt::Write as _;
+
 use clap::CommandFactory;
 
 use super::{Args, MAX_HELP_WIDTH};
@@ -47,7 +49,7 @@ fn every_help_looks_as_it_did() {
                 assert_eq!(too_wide, None, "{path:?} at {columns} columns");
             }
             let colour = if has_colour { ", coloured" } else { "" };
-            shown.push_str(&format!("=== {columns} columns{colour}\n{text}\n"));
+            let _ = writeln!(shown, "=== {columns} columns{colour}\n{text}");
         }
         let name = [&["help".to_owned()], &*path].concat().join("-");
         insta::assert_snapshot!(name, shown);

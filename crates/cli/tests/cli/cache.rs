@@ -150,7 +150,7 @@ fn a_server_that_waits_is_shown_with_what_is_known_of_it() {
     lab.run(&["tools"]).is(0, TOOLS, "");
     lab.run(&["list", "--lazy"]).is(
         0,
-        "s  pending  dynamic     stdio       1 tool (cached)\n",
+        "s  not started  dynamic     stdio       1 tool (cached)\n",
         "",
     );
     let row = &lab.run(&["list", "--lazy", "--json"]).json()[0];
