@@ -94,9 +94,10 @@ impl Clients {
         if let (true, Some(client)) = (is_url, client) {
             self.remember_page(server, client, &elicitation.raw);
         }
-        let params = match target.shows_one_server() {
-            true => elicitation.raw.clone(),
-            false => with_server(&elicitation),
+        let params = if target.shows_one_server() {
+            elicitation.raw.clone()
+        } else {
+            with_server(&elicitation)
         };
         let asked = self.ask(
             &target,

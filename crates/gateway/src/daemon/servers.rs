@@ -119,7 +119,6 @@ impl Servers {
             args: server.args.clone(),
             env,
             cwd: server.cwd.clone(),
-            ..StdioEntry::default()
         };
         let entry = ServerEntry::new(&server.name, TransportEntry::Stdio(stdio));
         // The clients' hosts have decided about calls, and process results.

@@ -22,7 +22,7 @@ const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long a client waits for the answer. The daemon starts the server meanwhile, which has a time
 /// limit of its own (LIF-4).
-const REPLY_TIMEOUT: Duration = Duration::from_secs(120);
+const REPLY_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// The first line of a client.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -220,15 +220,17 @@ pub enum HelloError {
     Version(u32),
 }
 
+/// The part of a first line that every version has.
+#[derive(Deserialize)]
+struct Version {
+    trunkline: u32,
+}
+
 /// Reads the first line of a client.
 pub async fn read_hello(reader: &mut (impl AsyncBufRead + Unpin)) -> Result<Hello, HelloError> {
     let line = timeout(HELLO_TIMEOUT, read_line(reader))
         .await
         .map_err(|_| HelloError::Timeout)??;
-    #[derive(Deserialize)]
-    struct Version {
-        trunkline: u32,
-    }
     let Version { trunkline } = parse(&line)?;
     if trunkline != PROTOCOL {
         return Err(HelloError::Version(trunkline));

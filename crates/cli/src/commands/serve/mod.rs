@@ -32,6 +32,7 @@ pub(crate) struct ServeArgs {
     /// Listen on a Unix socket instead [default path: gateway.sock in the runtime directory]
     #[cfg(unix)]
     #[arg(long, value_name = "PATH", num_args = 0..=1)]
+    #[allow(clippy::option_option, reason = "an option whose value is optional")]
     pub(crate) socket: Option<Option<std::path::PathBuf>>,
 
     /// Restrict the client to this profile of the settings

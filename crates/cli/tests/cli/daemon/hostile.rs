@@ -102,7 +102,9 @@ fn another_user_is_refused_even_if_the_socket_is_open_to_all() {
             )
         })
         .collect();
-    above.iter().for_each(|(path, _)| open(path));
+    for (path, _) in &above {
+        open(path);
+    }
     let script = "import socket,sys\ns=socket.socket(socket.AF_UNIX)\ns.settimeout(20)\n\
                   s.connect(sys.argv[1])\n\
                   s.sendall(b'{\"trunkline\":1,\"version\":\"0\",\"purpose\":\"control\",\"command\":\"status\"}\\n')\n\
