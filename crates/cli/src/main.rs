@@ -315,7 +315,7 @@ async fn run(args: Args) -> Exit {
         Command::Sdk { config: more } => commands::sdk::run(config.and(more)).await,
         #[cfg(unix)]
         Command::Daemon(daemon) => commands::daemon::run(daemon, json).await,
-        Command::Serve(serve) => commands::serve::run(config, serve, json).await,
+        Command::Serve(serve) => commands::serve::run(config, *serve, json).await,
         Command::Sandbox(sandbox) => commands::sandbox::run(&config, &sandbox, json),
         Command::Completions(completions) => commands::completions::run(&completions, json),
         Command::CheckCatalogs => background::run(&config).await,

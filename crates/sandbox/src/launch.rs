@@ -124,8 +124,10 @@ mod tests {
     use crate::resolve::Places;
 
     fn launch(own: &[(&str, &str)]) -> Launch {
-        let mut profile = Profile::default();
-        profile.env = vec!["WANTED".to_owned()];
+        let profile = Profile {
+            env: vec!["WANTED".to_owned()],
+            ..Profile::default()
+        };
         let rules = profile.resolve(&Places::new("/h").project("/p")).unwrap();
         let own = own
             .iter()

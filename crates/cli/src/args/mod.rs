@@ -345,7 +345,7 @@ pub(crate) enum Command {
     #[command(after_help = DAEMON_HELP)]
     Daemon(DaemonArgs),
     /// Serve all servers as one MCP server
-    Serve(ServeArgs),
+    Serve(Box<ServeArgs>),
     /// Print or install a shell completion script
     #[command(after_help = COMPLETIONS_HELP)]
     Completions(CompletionsArgs),

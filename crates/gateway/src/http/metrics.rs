@@ -249,7 +249,7 @@ mod tests {
             format!(r#"trunkline_call_duration_seconds_bucket{{{labels},le="0.005"}} 0"#),
             format!(r#"trunkline_call_duration_seconds_bucket{{{labels},le="0.01"}} 1"#),
             format!(r#"trunkline_call_duration_seconds_bucket{{{labels},le="+Inf"}} 2"#),
-            format!(r#"trunkline_call_duration_seconds_count{{{labels}}} 2"#),
+            format!(r"trunkline_call_duration_seconds_count{{{labels}}} 2"),
         ] {
             assert!(text.lines().any(|found| found == line), "{line}\n{text}");
         }

@@ -143,6 +143,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::type_complexity, reason = "a table")]
     fn a_modern_request_must_agree_with_its_headers() {
         const VERSION: (&str, &str) = ("mcp-protocol-version", "2026-07-28");
         const LIST: (&str, &str) = ("mcp-method", "tools/list");

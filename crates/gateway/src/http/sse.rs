@@ -228,14 +228,14 @@ mod tests {
         stream
             .push("{\n\"a\":\r\n1}".into(), Weight::Needed)
             .unwrap();
-        let long = format!("\"{}\"", "x".repeat(INLINE));
-        stream.finish(long.clone().into(), http::StatusCode::OK);
-        let text: Vec<u8> = body.into_stream().collect::<Vec<_>>().await.concat();
+        let filler = format!("\"{}\"", "x".repeat(INLINE));
+        stream.finish(filler.clone().into(), http::StatusCode::OK);
+        let sent: Vec<u8> = body.into_stream().collect::<Vec<_>>().await.concat();
         let expected = format!(
             ": hello\n\nid: 2-1\nevent: message\ndata: {{ \"a\":  1}}\n\n\
-             id: 2-2\nevent: message\ndata: {long}\n\n"
+             id: 2-2\nevent: message\ndata: {filler}\n\n"
         );
-        assert_eq!(String::from_utf8(text).unwrap(), expected);
+        assert_eq!(String::from_utf8(sent).unwrap(), expected);
         let Replay::Events(events) = log.after(session, 2, 1).await.unwrap() else {
             panic!("incomplete")
         };

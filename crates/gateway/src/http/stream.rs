@@ -252,14 +252,14 @@ mod tests {
         let stream = Arc::new(EventStream::new(1, 0));
         let later = Arc::clone(&stream);
         tokio::spawn(async move { later.finish("answer".into(), StatusCode::NOT_FOUND) });
-        let beginning = stream.begin(Duration::from_secs(60)).await;
+        let beginning = stream.begin(Duration::from_mins(1)).await;
         assert_eq!(
             beginning,
             Beginning::Only(StatusCode::NOT_FOUND, "answer".into())
         );
         let silent = EventStream::new(1, 0);
         silent.end();
-        let beginning = silent.begin(Duration::from_secs(60)).await;
+        let beginning = silent.begin(Duration::from_mins(1)).await;
         assert_eq!(beginning, Beginning::Nothing);
     }
 

@@ -110,7 +110,7 @@ impl Lab {
         });
         let address = server.local_addr();
         let (stop, ended) = oneshot::channel::<()>();
-        let served = runtime.spawn(server.run(async {
+        let serving = runtime.spawn(server.run(async {
             let _ = ended.await;
         }));
         Self {
@@ -118,7 +118,7 @@ impl Lab {
             stores,
             gate,
             stop: Some(stop),
-            served: Some(served),
+            served: Some(serving),
             gateway,
             runtime,
         }

@@ -99,6 +99,7 @@ impl Host {
         HostBuilder::default()
     }
 
+    #[expect(clippy::too_many_lines, reason = "one line per part of the host")]
     pub(crate) fn start(mut builder: HostBuilder) -> Self {
         let settings = builder.take_settings();
         let hooks = Hooks::new(builder.runs_hooks(), settings.project_dir.clone());

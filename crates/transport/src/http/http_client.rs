@@ -92,18 +92,17 @@ impl HttpClient {
         let mut retries = 0;
         loop {
             let mut printed = None;
-            let mut response = match first.take() {
+            let mut response = if let Some(response) = first.take() {
                 // Its request had the token that is in `request`.
-                Some(response) => response,
-                None => {
-                    printed = self.helper_headers().await?;
-                    request.token = self.token().await?;
-                    match &printed {
-                        None => self.send_once(request).await?,
-                        Some(printed) => {
-                            let merged = request.with_helper_headers(printed);
-                            self.send_once(&merged).await?
-                        }
+                response
+            } else {
+                printed = self.helper_headers().await?;
+                request.token = self.token().await?;
+                match &printed {
+                    None => self.send_once(request).await?,
+                    Some(printed) => {
+                        let merged = request.with_helper_headers(printed);
+                        self.send_once(&merged).await?
                     }
                 }
             };
@@ -158,19 +157,23 @@ impl HttpClient {
 
     /// The token to send.
     async fn token(&self) -> Result<Option<Token>, DeliveryError> {
-        match &self.credentials {
-            Some(credentials) => match credentials.token_at_hand() {
-                Some(token) => Ok(Some(token)),
-                None => credentials.token().await.map_err(no_credentials),
-            },
-            None => Ok(None),
+        let Some(credentials) = &self.credentials else {
+            return Ok(None);
+        };
+        if let Some(token) = credentials.token_at_hand() {
+            return Ok(Some(token));
         }
+        let token = credentials.token().await;
+        token.map_err(|error| no_credentials(&error))
     }
 
     /// The helper's headers to send.
     async fn helper_headers(&self) -> Result<Option<Arc<HeaderMap>>, DeliveryError> {
         match &self.helper {
-            Some(helper) => helper.headers().await.map(Some).map_err(no_credentials),
+            Some(helper) => {
+                let headers = helper.headers().await;
+                headers.map(Some).map_err(|error| no_credentials(&error))
+            }
             None => Ok(None),
         }
     }
@@ -191,7 +194,7 @@ impl HttpClient {
     }
 }
 
-fn no_credentials(error: impl ToString) -> DeliveryError {
+fn no_credentials(error: &impl ToString) -> DeliveryError {
     DeliveryError::new(DeliveryErrorKind::Credentials, error.to_string(), false)
 }
 
