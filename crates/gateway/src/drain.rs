@@ -1,9 +1,9 @@
 //! Ends connections without losing a call.
 //!
-//! When the daemon ends, it asks each client to leave with a notification of its own. A host of ours
-//! then says that nothing more comes; the daemon answers what has come, says that it has, and the
-//! host goes on elsewhere. Other clients ignore the notification: their connections close once they
-//! have been quiet for a while.
+//! When the daemon ends, it asks each client to leave with a notification of its own. A host of
+//! ours then says that nothing more comes; the daemon answers what has come, says that it has, and
+//! the host goes on elsewhere. Other clients ignore the notification: their connections close once
+//! they have been quiet for a while.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -152,8 +152,8 @@ impl HostBuilder {
 /// Sandboxes.
 impl HostBuilder {
     /// Names the program that starts servers in a sandbox (SEC-5): `trunkline`, or another that
-    /// calls the launcher of `trunkline-sandbox`. Without it, servers whose entry or settings ask for
-    /// a sandbox are refused.
+    /// calls the launcher of `trunkline-sandbox`. Without it, servers whose entry or settings ask
+    /// for a sandbox are refused.
     pub fn sandbox_launcher(mut self, program: impl Into<PathBuf>) -> Self {
         self.sandbox.launcher = Some(program.into());
         self
@@ -195,7 +195,8 @@ impl HostBuilder {
         self
     }
 
-    /// Connects servers of type `sdk` through the embedding process. Without it they cannot connect.
+    /// Connects servers of type `sdk` through the embedding process. Without it they cannot
+    /// connect.
     pub fn sdk(mut self, bridge: SdkBridge) -> Self {
         self.sdk = Some(bridge);
         self

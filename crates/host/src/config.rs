@@ -30,9 +30,12 @@
 
 pub use crate::host::ApprovalError;
 pub use trunkline_config::{
-    ApprovalChange, ApproveAll, ApprovedEntry, Blocked, ConnectorEntry, Diagnostic, EntryStatus,
-    Environment, Glob, GrantType, Hook, HookEvent, HookMatcher, HttpEntry, HttpFlavour, IdeEntry,
-    KeyringRef, Layout, Loader, OAuthEntry, Permissions, Policy, Project, RepositoryFile, Scope,
-    Secret, Server, ServerEntry, ServerSet, ServerUrl, Severity, Source, StdioEntry, TlsEntry,
-    ToolFilter, TransportEntry, WsEntry, normalize_name,
+    ApprovalChange, ApproveAll, ApprovedEntry, ArgumentRule, AuditArguments, AuditSettings,
+    AuditSync, Blocked, CallLimit, CallPolicy, Confinement, ConnectorEntry, Diagnostic, EffectRule,
+    EntryStatus, Environment, Glob, GrantType, Hook, HookEvent, HookMatcher, HttpEntry,
+    HttpFlavour, IdeEntry, KeyringRef, Layout, Loader, OAuthEntry, Permissions, Policy,
+    PolicyDecision, Project, RepositoryFile, SandboxPolicy, Scope, Secret, Server, ServerEntry,
+    ServerSet, ServerUrl, Severity, Source, StdioEntry, TlsEntry, ToolFilter, TransportEntry,
+    WsEntry, normalize_name,
 };
+pub use trunkline_sandbox::Sandbox;

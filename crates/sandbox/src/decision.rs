@@ -124,8 +124,8 @@ impl Sandbox {
 }
 
 impl Profiles {
-    /// Adds a profile, unless there is one of that name: files are added by their strength. An error
-    /// refuses the servers that use it.
+    /// Adds a profile, unless there is one of that name: files are added by their strength. An
+    /// error refuses the servers that use it.
     pub fn add(&mut self, name: &str, profile: Result<Profile, String>) {
         let profile = profile.map(|profile| Profile {
             name: Some(name.to_owned()),

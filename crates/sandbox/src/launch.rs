@@ -50,8 +50,8 @@ impl fmt::Debug for Launch {
 }
 
 impl Launch {
-    /// A server with these rules. `own` are the variables of its entry; `inherited` looks up those of
-    /// this process.
+    /// A server with these rules. `own` are the variables of its entry; `inherited` looks up those
+    /// of this process.
     pub fn new(
         rules: Rules,
         command: impl Into<String>,

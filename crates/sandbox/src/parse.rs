@@ -14,14 +14,14 @@ const FIELDS: &str = "profile, read, write, execute, network, env and limits";
 const LIMITS: &str = "memoryMB, processes, openFiles and cpuSeconds";
 
 impl Profile {
-    /// Parses an object of a profile's fields. Absent fields are those of `base`; relative paths are
-    /// refused. See [`Profile::parse_in`].
+    /// Parses an object of a profile's fields. Absent fields are those of `base`; relative paths
+    /// are refused. See [`Profile::parse_in`].
     pub fn parse(value: &Value, base: &Self) -> Result<Self, String> {
         Self::parse_in(value, base, None)
     }
 
-    /// Parses an object of a profile's fields, whose relative paths start from `dir`. The error says
-    /// what to write instead.
+    /// Parses an object of a profile's fields, whose relative paths start from `dir`. The error
+    /// says what to write instead.
     pub fn parse_in(value: &Value, base: &Self, dir: Option<&Path>) -> Result<Self, String> {
         let Value::Object(fields) = value else {
             return Err(format!("expected an object of {FIELDS}"));

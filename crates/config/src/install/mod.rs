@@ -1,9 +1,10 @@
 //! Installs the gateway in the configuration of other clients, and removes it again.
 //!
-//! [`Installer::plan_install`] and [`Installer::plan_uninstall`] read the client's file and say what
-//! would change; [`Installer::apply`] writes it under the lock of the file, atomically, and never
-//! through a link out of the home directory. `json_file` and `toml_file` edit the two formats, `preview`
-//! shows an edit without the secrets around it, and a `receipt` makes the way back exact.
+//! [`Installer::plan_install`] and [`Installer::plan_uninstall`] read the client's file and say
+//! what would change; [`Installer::apply`] writes it under the lock of the file, atomically, and
+//! never through a link out of the home directory. `json_file` and `toml_file` edit the two
+//! formats, `preview` shows an edit without the secrets around it, and a `receipt` makes the way
+//! back exact.
 
 mod client;
 mod json_file;

@@ -1,4 +1,5 @@
-//! Shows an edit as a diff without the values of the rest of the file, which may be secrets (SEC-1).
+//! Shows an edit as a diff without the values of the rest of the file, which may be secrets
+//! (SEC-1).
 
 use crate::edit::text_edit::TextEdit;
 

@@ -16,7 +16,8 @@ use super::control::{self, Event, Start};
 use super::{because, landlock, limits, mounts, net, privileges, seccomp};
 use crate::profile::Network;
 
-/// The time that other processes of the server get to exit after it; as long as the host gives them.
+/// The time that other processes of the server get to exit after it; as long as the host gives
+/// them.
 const GRACE: Duration = Duration::from_millis(700);
 const POLL: Duration = Duration::from_millis(5);
 

@@ -6,8 +6,8 @@
 //!
 //! The host starts the supervisor, in a process group of its own. It stays outside, runs the proxy
 //! and reports how the server ended. `init` is process 1 of the sandbox: it builds the sandbox
-//! around itself, starts the server, and takes all other processes along when it ends. With a proxy,
-//! `enter` creates the namespaces in place of the supervisor, which needs threads.
+//! around itself, starts the server, and takes all other processes along when it ends. With a
+//! proxy, `enter` creates the namespaces in place of the supervisor, which needs threads.
 //!
 //! All stages are the same program. Signals reach the server directly, because all processes share
 //! the group; the supervisor ignores those that ask it to end.

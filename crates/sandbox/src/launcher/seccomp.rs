@@ -89,7 +89,8 @@ const REFUSED_HERE: &[i64] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const REFUSED_HERE: &[i64] = &[];
 
-/// The flag of the x32 calls, which have the same architecture, and those with numbers of their own.
+/// The flag of the x32 calls, which have the same architecture, and those with numbers of their
+/// own.
 #[cfg(target_arch = "x86_64")]
 const X32: i64 = 0x4000_0000;
 #[cfg(target_arch = "x86_64")]
