@@ -26,6 +26,7 @@ impl Audit {
     }
 
     /// Records the differences between two configurations.
+    #[cfg(feature = "discovery")]
     pub(crate) fn configuration(&self, before: &ServerSet, now: &ServerSet) {
         if self.active().is_none() {
             return;
@@ -88,6 +89,7 @@ impl Audit {
     }
 }
 
+#[cfg(feature = "discovery")]
 fn merged(changes: Vec<(String, Vec<String>)>) -> Vec<(String, Vec<String>)> {
     let mut all: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (kind, names) in changes {
@@ -97,6 +99,7 @@ fn merged(changes: Vec<(String, Vec<String>)>) -> Vec<(String, Vec<String>)> {
 }
 
 /// The content and status of each server.
+#[cfg(feature = "discovery")]
 fn hashes(set: &ServerSet) -> BTreeMap<&str, String> {
     let servers = set.servers.iter();
     servers

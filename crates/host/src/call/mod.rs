@@ -46,7 +46,9 @@ use crate::hooks::ToolUse;
 use crate::host::Host;
 use crate::host_tool::{HostCall, HostTool};
 use crate::permission::CallCheck;
-use crate::permission::policy::{PolicyTool, Restriction};
+use crate::permission::policy::PolicyTool;
+#[cfg(feature = "http")]
+use crate::permission::policy::Restriction;
 use crate::result::CallOutput;
 use crate::sanitize::shown;
 use crate::settings::deadline;
