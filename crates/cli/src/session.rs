@@ -534,13 +534,13 @@ pub(crate) async fn with_host_or<F: Future<Output = Exit>>(
 pub(crate) enum Patience {
     /// Until all have connected or failed.
     Full,
-    /// Until none has connected or failed for [`STALLED`]: one server that hangs must not hide the
-    /// others.
+    /// Until some have connected or failed, and no other has for [`STALLED`]: one server that hangs
+    /// must not hide the others.
     WhileProgressing,
 }
 
 /// How long nothing may happen before a command shows what is known.
-const STALLED: Duration = Duration::from_secs(5);
+const STALLED: Duration = Duration::from_secs(10);
 
 /// Runs `show` once the servers are ready. An interrupt ends only the wait: `show` then has what is
 /// known so far.
@@ -576,14 +576,18 @@ pub(crate) async fn with_ready_host(
     exit
 }
 
-/// Waits until no server has connected or failed for [`STALLED`].
+/// Waits until no server has connected or failed for [`STALLED`], and there is something to show.
 async fn stalled(host: &Host) {
     let mut events = host.events();
     let unsettled = || starting_servers(host).len();
     let mut left = unsettled();
     let mut since = Instant::now();
-    while let Some(rest) = STALLED.checked_sub(since.elapsed()) {
-        let _ = tokio::time::timeout(rest, events.next()).await;
+    loop {
+        match STALLED.checked_sub(since.elapsed()) {
+            Some(rest) => _ = tokio::time::timeout(rest, events.next()).await,
+            None if left < host.servers().len() => return,
+            None => _ = events.next().await,
+        }
         if unsettled() < left {
             since = Instant::now();
         }

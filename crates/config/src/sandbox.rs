@@ -156,7 +156,7 @@ impl SandboxPolicy {
 
     /// Decides the sandbox of a server. Only a child process can have one.
     pub fn confine(&self, entry: &mut ServerEntry) {
-        if entry.transport.stdio().is_none() {
+        if entry.transport.stdio().is_none() && entry.transport.headers_helper().is_none() {
             return;
         }
         let normalized = normalize_name(&entry.name);
@@ -167,6 +167,14 @@ impl SandboxPolicy {
             .filter(|(glob, _)| glob.as_ref().is_none_or(applies))
             .map(|(_, requirement)| requirement)
             .collect();
+        if entry.transport.stdio().is_none() {
+            if !requirements.is_empty() {
+                let reason = "its \"headersHelper\" would run outside of the sandbox that the \
+                              settings require";
+                entry.confinement = Confinement::Refused(reason.to_owned());
+            }
+            return;
+        }
         let is_untrusted = matches!(entry.scope, Scope::Project | Scope::Plugin);
         let (request, base) = (entry.sandbox.as_ref(), entry.base.as_deref());
         let decided = self

@@ -1,7 +1,7 @@
 //! The hosts that a server may connect to.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use serde::{Deserialize, Serialize};
 
@@ -93,6 +93,18 @@ impl HostRule {
         } else {
             return None;
         };
+        // A pattern does not allow every address, so it does not allow to name every address.
+        let address = match &**host {
+            "localhost" => Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+            host => host.parse().ok(),
+        };
+        if let Some(address) = address
+            && ![self, other]
+                .iter()
+                .all(|rule| rule.allows_address(address))
+        {
+            return None;
+        }
         Some(Self {
             host: host.clone(),
             port,

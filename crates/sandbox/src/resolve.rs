@@ -221,7 +221,13 @@ fn add(
         GrantedPath::Project => {
             let project = places.project.clone();
             let project = project.ok_or("\"project\": the server belongs to no project")?;
-            grant(absolute(project)?, access, "project".to_owned())
+            // A project may be the home directory, or contain it.
+            let is_home = places.home.starts_with(&project);
+            let hidden = NOT_HOME.iter().filter(|_| is_home);
+            Grant {
+                except: hidden.map(|path| places.home.join(path)).collect(),
+                ..grant(absolute(project)?, access, "project".to_owned())
+            }
         }
         GrantedPath::Home => Grant {
             except: NOT_HOME.iter().map(|path| places.home.join(path)).collect(),

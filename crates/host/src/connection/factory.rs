@@ -12,7 +12,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use trunkline_config::{HttpFlavour, Secret, ServerEntry, StdioEntry, TransportEntry, env_vars};
+use trunkline_config::{
+    Confinement, HttpFlavour, Secret, ServerEntry, StdioEntry, TransportEntry, env_vars,
+};
 use trunkline_transport::stdio::{SpawnError, StderrLog, StdinProgress};
 use trunkline_transport::{IoTransport, StdioServer, Transport, linked_pair};
 use trunkline_wire::Peer;
@@ -88,6 +90,12 @@ pub(super) async fn open(
         }
         Source::Entry(entry) => entry,
     };
+    if entry.transport.stdio().is_none()
+        && let Confinement::Refused(reason) = &entry.confinement
+    {
+        let refused = SpawnError::Sandbox(reason.clone());
+        return Err(ConnectFailure::new(FailureKind::Spawn(refused)));
+    }
     match &entry.transport {
         TransportEntry::Stdio(stdio) => {
             let server = stdio_server(core, entry, stdio)

@@ -1,9 +1,11 @@
 //! Builds the file system of the sandbox: an empty one, in which only granted paths exist.
 
 use std::fs;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Mode, OFlags, ResolveFlags, open, openat2};
 use rustix::mount::{
     MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind, mount_bind_recursive,
     mount_change, mount_remount, unmount,
@@ -23,8 +25,8 @@ const ROOT_OPTIONS: &str = "mode=0755,size=16m,nr_inodes=64k";
 const TMP_OPTIONS: &str = "mode=1777,size=512m,nr_inodes=256k";
 const SHM_OPTIONS: &str = "mode=1777,size=64m,nr_inodes=4k";
 
-/// The devices that exist.
-const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
+/// The devices that exist. Not the terminal: a server must not ask in our place.
+const DEVICES: [&str; 5] = ["null", "zero", "full", "random", "urandom"];
 
 /// Replaces the root of this process, which is in its own mount namespace.
 pub(super) fn build(mounts: &[Mount], is_tmp_writable: bool) -> Result<(), String> {
@@ -111,6 +113,20 @@ fn below(root: &str, path: &Path) -> PathBuf {
     Path::new(root).join(path.strip_prefix("/").unwrap_or(path))
 }
 
+/// Opens a path below a root, no part of which may be a link.
+fn open_below(root: &str, path: &Path) -> std::io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let root = open(root, flags | OFlags::DIRECTORY, Mode::empty())?;
+    let path = path.strip_prefix("/").unwrap_or(path);
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+    Ok(openat2(root, path, flags, Mode::empty(), resolve)?)
+}
+
+/// A path that leads to what is open.
+fn through_fd(fd: &OwnedFd) -> PathBuf {
+    Path::new(OLD).join(format!("proc/self/fd/{}", fd.as_raw_fd()))
+}
+
 fn add(entry: &Mount) -> Result<(), String> {
     let target = below(NEW, &entry.target);
     let failed = || because::<std::io::Error>(entry.target.display().to_string());
@@ -131,7 +147,11 @@ fn add(entry: &Mount) -> Result<(), String> {
                 }
             }
             // Mounts below a directory cannot be left out of it.
-            mount_bind_recursive(below(OLD, source), &target)
+            // Both ends are opened without following links: a server that writes to the project may
+            // exchange a directory for a link meanwhile.
+            let from = open_below(OLD, source).map_err(failed())?;
+            let onto = open_below(NEW, &entry.target).map_err(failed())?;
+            mount_bind_recursive(through_fd(&from), through_fd(&onto))
                 .map_err(|error| failed()(error.into()))
         }
     }
