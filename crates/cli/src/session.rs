@@ -359,6 +359,11 @@ fn sandbox(mut builder: HostBuilder, layout: Option<&Layout>) -> HostBuilder {
     if let Ok(program) = std::env::current_exe() {
         builder = builder.sandbox_launcher(program);
     }
+    // Whoever reaches the daemon's socket can start any program outside of the sandbox.
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").filter(|dir| !dir.is_empty());
+    if let Some(runtime) = runtime {
+        builder = builder.sandbox_hide(Path::new(&runtime).join("trunkline"));
+    }
     if let Some(cache) = cache_dir() {
         builder = builder
             .sandbox_cache(cache.join("sandbox"))

@@ -21,6 +21,9 @@ const ID_BYTES: usize = 24;
 /// The maximum number of identities with a modern session (SEC-4).
 const MAX_MODERN: usize = 4096;
 
+/// The longest handshake that is stored for a restart, in bytes.
+const MAX_STORED_HANDSHAKE: usize = 64 * 1024;
+
 /// The sessions of the endpoint.
 pub(super) struct SessionTable {
     gateway: Gateway,
@@ -150,6 +153,10 @@ impl SessionTable {
         initialize: Option<&Json>,
     ) -> Result<(), StoreError> {
         let initialize = initialize.map_or("{}", Json::as_str);
+        // Such a session ends with the gateway: clients must not fill the disk.
+        if initialize.len() > MAX_STORED_HANDSHAKE {
+            return Ok(());
+        }
         let record = SessionRecord {
             key: session.key,
             owner: session.owner.clone(),
