@@ -1,7 +1,7 @@
 //! The daemon: one process of each server for all clients of a user (GW-5).
 //!
 //! Clients connect over the [`socket`](crate::socket) and name the server that they want, fully
-//! expanded. [`servers`] keeps one gateway with one host and one server for each distinct
+//! expanded. `servers` keeps one gateway with one host and one server for each distinct
 //! definition, starts it for its first client, and ends it some time after its last. Permissions,
 //! pins, hooks and results are the business of the clients' own hosts.
 //!
