@@ -58,6 +58,13 @@ fn decoded(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
+fn at(server: &str, uri: &str) -> ResourceAddress {
+    ResourceAddress {
+        server: server.into(),
+        uri: uri.to_owned(),
+    }
+}
+
 /// Splits a URI that names its server.
 fn split_qualified(uri: &str) -> Option<(String, String)> {
     let (server, uri) = uri.strip_prefix(QUALIFIED)?.split_once('/')?;
@@ -66,10 +73,6 @@ fn split_qualified(uri: &str) -> Option<(String, String)> {
 
 /// Returns the server of the resource that a client calls `uri`.
 pub(crate) fn resource(host: &Host, view: &View, uri: &str) -> Result<ResourceAddress, RpcError> {
-    let at = |server: &str, uri: &str| ResourceAddress {
-        server: server.into(),
-        uri: uri.to_owned(),
-    };
     if let View::Server(server) = view {
         return Ok(at(server, uri));
     }
@@ -200,10 +203,6 @@ pub(crate) fn count<'u>(uris: impl Iterator<Item = &'u str>) -> HashMap<&'u str,
 
 /// Returns the server of a resource template, which clients name as it is listed.
 pub(crate) fn template(host: &Host, view: &View, uri: &str) -> Result<ResourceAddress, RpcError> {
-    let at = |server: &str, uri: &str| ResourceAddress {
-        server: server.into(),
-        uri: uri.to_owned(),
-    };
     if let View::Server(server) = view {
         return Ok(at(server, uri));
     }
