@@ -1,12 +1,11 @@
 //! Errors of signing in and of tokens.
 
+use trunkline_config::redact::Redactor;
+
 use crate::{Secret, VaultError};
 
 /// The longest text of an authorization server that an error repeats, in characters.
 const MAX_FOREIGN: usize = 300;
-
-/// The shortest text that is taken for a repeated secret; a shorter one may be a part of a word.
-const MIN_SECRET: usize = 6;
 
 /// An error of signing in, or of getting a token. Never contains a secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -83,11 +82,18 @@ impl AuthError {
         self
     }
 
-    /// Creates the error for an error code of an authorization server. The description is foreign
-    /// text.
-    pub(crate) fn from_oauth(kind: AuthErrorKind, code: &str, description: Option<&str>) -> Self {
-        let code = foreign(code);
-        let message = match description.map(foreign) {
+    /// Creates the error for an error code of an authorization server. Both texts are foreign and
+    /// may repeat `secrets` of the request.
+    pub(crate) fn from_oauth(
+        kind: AuthErrorKind,
+        code: &str,
+        description: Option<&str>,
+        secrets: &[Secret],
+    ) -> Self {
+        // Before the texts are cut: a part of a secret would not be found.
+        let masked = |text: &str| foreign(&mask(text, secrets));
+        let code = masked(code);
+        let message = match description.map(masked) {
             Some(description) if !description.is_empty() => {
                 format!("the authorization server reports {code}: {description}")
             }
@@ -108,16 +114,6 @@ impl AuthError {
 
     pub(crate) fn with_kind(mut self, kind: AuthErrorKind) -> Self {
         self.kind = kind;
-        self
-    }
-
-    /// Replaces secrets that a server has repeated.
-    pub(crate) fn without(mut self, secrets: &[Secret]) -> Self {
-        let texts = secrets.iter().map(Secret::expose);
-        for secret in texts.filter(|text| text.len() >= MIN_SECRET) {
-            self.message = self.message.replace(secret, "***");
-            self.code = self.code.map(|code| code.replace(secret, "***"));
-        }
         self
     }
 
@@ -170,6 +166,13 @@ impl From<VaultError> for AuthError {
     }
 }
 
+/// Replaces secrets that a server has repeated.
+fn mask(text: &str, secrets: &[Secret]) -> String {
+    let redactor = Redactor::default();
+    redactor.hide_all(secrets.iter().map(Secret::expose));
+    redactor.known(text).into_owned()
+}
+
 /// Text of a server for a message: one line, bounded, without control characters.
 pub(crate) fn foreign(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
@@ -204,10 +207,22 @@ mod tests {
             AuthErrorKind::Rejected,
             "bad\n\u{1b}[31m",
             Some(&format!("a\r\nb {}", "x".repeat(1000))),
+            &[],
         );
         let text = error.to_string();
         assert!(!text.contains(['\n', '\r', '\u{1b}']), "{text:?}");
         assert!(text.chars().count() < 400, "{text}");
         assert_eq!(error.oauth_code(), Some("bad [31m"));
+    }
+
+    #[test]
+    fn a_secret_is_masked_before_the_text_is_cut() {
+        let secret = Secret::new("hunter2-hunter2-hunter2");
+        for before in MAX_FOREIGN - 22..=MAX_FOREIGN {
+            let text = format!("{} {}", "x".repeat(before), secret.expose());
+            let secrets = std::slice::from_ref(&secret);
+            let error = AuthError::from_oauth(AuthErrorKind::Rejected, &text, Some(&text), secrets);
+            assert!(!format!("{error:?}").contains("hun"), "{error:?}");
+        }
     }
 }

@@ -38,7 +38,7 @@ impl Reach {
     /// address to a public name gains nothing.
     pub fn of_server(addresses: &[IpAddr]) -> Self {
         let reaches = || addresses.iter().map(|address| Self::of(*address));
-        [Self::Public, Self::Private, Self::Loopback]
+        [Self::Public, Self::Private, Self::Loopback, Self::Special]
             .into_iter()
             .find(|reach| reaches().any(|found| found == *reach))
             .unwrap_or(Self::Public)
@@ -46,7 +46,12 @@ impl Reach {
 
     /// Whether an MCP server with this reach may send us to `address`.
     pub fn may_dial(self, address: IpAddr) -> bool {
-        match Self::of(address) {
+        self.may_lead_to(Self::of(address))
+    }
+
+    /// Whether an MCP server with this reach may send us to one with another reach.
+    pub(crate) fn may_lead_to(self, other: Self) -> bool {
+        match other {
             Self::Public => true,
             Self::Private => matches!(self, Self::Private | Self::Loopback),
             Self::Loopback => self == Self::Loopback,
@@ -140,15 +145,51 @@ pub(crate) fn check_url(url: &Url, server: Reach) -> Result<(), AuthError> {
     Ok(())
 }
 
+/// The longest URL that a server may name, in bytes. It is stored with the tokens, beside those of
+/// other servers.
+pub(crate) const MAX_URL: usize = 2048;
+
+/// The longest URL for a browser: scopes make it long, and some systems pass no longer arguments.
+const MAX_BROWSER_URL: usize = 32 * 1024;
+
 /// Parses and checks a URL that a server named.
 pub(crate) fn parse_url(text: &str, what: &str, server: Reach) -> Result<Url, AuthError> {
+    check_length(text, what)?;
     let url = Url::parse(text).map_err(|error| {
         let text = crate::error::foreign(text);
         let text = format!("the {what} {text:?} is not a URL: {error}");
         AuthError::new(AuthErrorKind::Metadata, text)
     })?;
+    // Encoding makes it longer.
+    check_length(url.as_str(), what)?;
     check_url(&url, server).map_err(|error| error.context(what))?;
     Ok(url)
+}
+
+/// Checks that tokens for a server do not travel in the clear: its URL is https, or on this machine.
+pub(crate) fn check_private(server: &Url) -> Result<(), AuthError> {
+    if server.scheme() == "https" || is_loopback_url(server) {
+        return Ok(());
+    }
+    let shown = shown(server);
+    let text = format!("{shown} is not an https URL: a token would be sent in the clear");
+    Err(AuthError::new(AuthErrorKind::Refused, text))
+}
+
+/// Checks the length of a URL or identifier that a server named, and that it is visible text: the
+/// URL parser strips control characters, but the text is compared and stored as it is.
+pub(crate) fn check_length(text: &str, what: &str) -> Result<(), AuthError> {
+    let refuse = |reason: &str| {
+        let text = format!("the {what} is not usable: {reason}");
+        Err(AuthError::new(AuthErrorKind::Metadata, text))
+    };
+    if text.len() > MAX_URL {
+        return refuse("it is too long");
+    }
+    if text.contains(|c: char| c.is_control() || c.is_whitespace()) {
+        return refuse("it contains spaces or control characters");
+    }
+    Ok(())
 }
 
 /// A URL for a message: without user, password, query and fragment.
@@ -191,7 +232,15 @@ impl BrowserUrl {
                 }
             }
         }
+        if text.len() > MAX_BROWSER_URL {
+            let text = format!("the URL for the browser is longer than {MAX_BROWSER_URL} bytes");
+            return Err(AuthError::new(AuthErrorKind::Refused, text));
+        }
         Ok(Self(text))
+    }
+
+    pub(crate) fn to_url(&self) -> Result<Url, AuthError> {
+        parse_url(&self.0, "URL for the browser", Reach::Loopback)
     }
 
     /// The URL as text. It contains the state of a sign-in, but no secret that redeems it.
@@ -306,6 +355,23 @@ mod tests {
     }
 
     #[test]
+    fn urls_of_servers_are_bounded_visible_text() {
+        let parse = |text: &str| parse_url(text, "endpoint", Reach::Public);
+        let of_length = |length| format!("https://a.example/{:x<1$}", "", length - 18);
+        assert!(parse(&of_length(MAX_URL)).is_ok());
+        let encoded = format!("https://a.example/{}", "é".repeat(MAX_URL / 3));
+        for bad in [
+            of_length(MAX_URL + 1).as_str(),
+            &encoded,
+            "https://a.exa\tmple/",
+            "https://a.example/\n",
+            " https://a.example/",
+        ] {
+            assert_eq!(parse(bad).unwrap_err().kind(), AuthErrorKind::Metadata);
+        }
+    }
+
+    #[test]
     fn a_browser_gets_only_harmless_urls() {
         let cases = [
             (
@@ -326,6 +392,8 @@ mod tests {
             let made = BrowserUrl::new(&Url::parse(url).unwrap()).ok();
             assert_eq!(made.as_ref().map(BrowserUrl::as_str), expected, "{url}");
         }
+        let long = format!("https://a.example/{}", "é".repeat(MAX_BROWSER_URL / 6));
+        assert!(BrowserUrl::new(&Url::parse(&long).unwrap()).is_err());
         // Nothing that starts with a dash is a URL.
         assert!(Url::parse("-oProxyCommand=x").is_err());
     }

@@ -168,6 +168,19 @@ impl Requester {
         self.reach
     }
 
+    /// Checks that a URL for the browser does not lead into a network that the server is not on.
+    pub(crate) async fn check_browser_url(&self, url: &Url) -> Result<(), AuthError> {
+        let reach = self.client.reach(url).await;
+        if self.reach.may_lead_to(reach) {
+            return Ok(());
+        }
+        let text = format!(
+            "{} may not be opened: it leads to a network that the server is not on",
+            guard::shown(url)
+        );
+        Err(AuthError::new(AuthErrorKind::Refused, text))
+    }
+
     /// Sends a GET request for JSON and follows redirects within the origin.
     pub(crate) async fn get(&self, url: &Url) -> Result<HttpResponse, AuthError> {
         let mut url = url.clone();

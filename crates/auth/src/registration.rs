@@ -229,7 +229,7 @@ pub(crate) async fn register(
     let parsed = match parsed {
         Some(parsed) if (200..300).contains(&response.status) => parsed,
         _ => {
-            let error = oauth_error(response.status, &response.body);
+            let error = oauth_error(response.status, &response.body, &[]);
             let error = if error.is_retryable() {
                 error
             } else {

@@ -88,6 +88,14 @@ impl AuthBuilder {
     }
 }
 
+/// Which outcome of several is reported: one that failed, or else one of somebody signed in.
+fn weight(logout: &Logout) -> u8 {
+    match logout.revocation {
+        Revocation::Failed(_) => 2,
+        _ => u8::from(logout.was_signed_in),
+    }
+}
+
 impl Auth {
     /// Starts to configure. `directory` holds locks, the needs-auth memory and the list of
     /// accounts, all without secrets; all processes of a user share it.
@@ -141,15 +149,26 @@ impl Auth {
             let config = ServerConfig::new(server, url);
             let ended = ServerAuth::stored(Arc::clone(&self.0), config, identity);
             let ended = ended.logout().await?;
-            let is_worse = |logout: &Logout| {
-                matches!(logout.revocation, Revocation::Failed(_)) || !logout.was_signed_in
-            };
-            // Of several, the one that failed is reported.
-            if logout.as_ref().is_none_or(|known| !is_worse(known)) {
+            if logout
+                .as_ref()
+                .is_none_or(|known| weight(&ended) > weight(known))
+            {
                 logout = Some(ended);
             }
         }
         Ok(logout)
+    }
+
+    /// Signs out of a configured server, and ends the sign-ins that it had with earlier settings.
+    pub async fn logout(&self, config: ServerConfig) -> Result<Logout, AuthError> {
+        let server = self.server(config);
+        let current = server.logout().await?;
+        let identity = server.identity();
+        let earlier = self.logout_stored(identity.server(), Some(identity.account()));
+        Ok(match earlier.await? {
+            Some(earlier) if weight(&earlier) > weight(&current) => earlier,
+            _ => current,
+        })
     }
 
     /// The memory of servers that asked for a sign-in (AUTH-7).

@@ -662,6 +662,34 @@ async fn an_enterprise_sign_in_serves_servers_silently() {
     assert_eq!(idp_server.count("/authorize"), 1);
 }
 
+/// OpenID Connect allows a refresh without an ID token.
+#[tokio::test]
+async fn a_refresh_at_an_identity_provider_keeps_the_rotated_token_in_any_case() {
+    let world = World::new();
+    let idp_server = OAuthServer::start();
+    idp_server.add_client("desk", None);
+    world.issuer.add_client("robot", Some("s3cret"));
+    let auth = world.auth();
+    let idp = auth.idp(IdpConfig::new(&idp_server.issuer(), "desk").unwrap());
+    let config = world
+        .config()
+        .oauth(OAuthEntry {
+            xaa: true,
+            ..machine("robot")
+        })
+        .client_secret(Secret::new("s3cret"))
+        .grant(Grant::Enterprise(Arc::clone(&idp)));
+    let server = auth.server(config);
+    common::sign_in(&idp_server, &idp).await.unwrap();
+    let before = world.stored(&idp)["tokens"].clone();
+    world.advance(30 * 24 * 3600);
+    assert!(!matches!(world.call(&server).await, Called::Ok));
+    let after = world.stored(&idp)["tokens"].clone();
+    assert!(after["refresh"].is_string());
+    assert_ne!(after["refresh"], before["refresh"]);
+    assert_eq!(after["id"], before["id"]);
+}
+
 /// An unsigned JWT.
 fn jwt(claims: &serde_json::Value) -> Secret {
     use base64::Engine as _;
@@ -799,12 +827,54 @@ async fn a_token_of_claude_code_is_used_but_never_refreshed() {
         .build()
         .server(world.config());
     assert_eq!(world.call(&server).await, Called::Ok);
+    // It belongs to no other account.
+    let auth = world.builder().claude_code_credentials(&file).build();
+    let work = auth.server(world.config().account("work"));
+    assert_eq!(world.call(&work).await, Called::Refused(401));
+
     world.issuer.expire_access_tokens();
     assert_eq!(world.call(&server).await, Called::Refused(401));
     assert!(server.sign_in_demand().is_some());
     assert_eq!(world.issuer.count("/token"), 1);
     assert_eq!(std::fs::read(&file).unwrap(), before);
     assert!(world.stored(&server).is_null());
+
+    write(tokens["access"].as_str().unwrap(), expires);
+    let robot = auth.server(
+        world
+            .config()
+            .oauth(machine("robot"))
+            .grant(Grant::ClientCredentials { key: None }),
+    );
+    assert!(!matches!(world.call(&robot).await, Called::Ok));
+    assert!(!robot.uses_foreign_token());
+}
+
+#[tokio::test]
+async fn after_a_logout_the_token_of_claude_code_is_not_used() {
+    let world = World::new();
+    let elsewhere = World::new();
+    let theirs = elsewhere
+        .auth()
+        .server(trunkline_auth::ServerConfig::new("test", world.url()));
+    world.sign_in(&theirs).await.unwrap();
+    let tokens = elsewhere.stored(&theirs)["tokens"].clone();
+    let file = world.folder.path().join(".credentials.json");
+    let entry = json!({
+        "serverName": "test", "serverUrl": world.url().as_str(), "accessToken": tokens["access"],
+    });
+    std::fs::write(&file, json!({"mcpOAuth": {"test|1": entry}}).to_string()).unwrap();
+    let server = || {
+        let auth = world.builder().claude_code_credentials(&file).build();
+        auth.server(world.config())
+    };
+    let used = server();
+    assert_eq!(world.call(&used).await, Called::Ok);
+    assert!(used.logout().await.unwrap().was_signed_in);
+    assert_eq!(world.call(&used).await, Called::Refused(401));
+    // In no process.
+    assert_eq!(world.call(&server()).await, Called::Refused(401));
+    assert!(!server().logout().await.unwrap().was_signed_in);
 }
 
 #[tokio::test]

@@ -160,6 +160,7 @@ mod tests {
             AuthErrorKind::Rejected,
             "<script>alert(1)</script>",
             Some("\"><img src=x onerror='y'>"),
+            &[],
         );
         let html = Page::failure("a", &error).html();
         assert!(

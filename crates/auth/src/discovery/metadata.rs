@@ -28,6 +28,9 @@ impl ProtectedResource {
     /// Decodes and checks the metadata of the server at `server`.
     pub(super) fn parse(body: &[u8], server: &Url) -> Result<Self, AuthError> {
         let found: Self = decode(body)?;
+        if let Some(resource) = &found.resource {
+            guard::check_length(resource, "resource")?;
+        }
         match &found.resource {
             Some(resource) if !urls::describes(resource, server) => {
                 let text = format!(
@@ -111,6 +114,7 @@ impl AuthorizationServer {
                 "the metadata of the authorization server names no issuer".to_owned(),
             ));
         };
+        guard::check_length(&named, "issuer")?;
         if let Some(issuer) = issuer
             && !is_same_issuer(issuer, &named)
         {
@@ -243,6 +247,12 @@ mod tests {
             ("issuer", json!("https://evil.example"), Refused),
             ("issuer", json!("https://as.example/tenant"), Refused),
             ("issuer", json!("https://AS.example"), Refused),
+            ("issuer", json!("https://as.exam\tple"), Metadata),
+            (
+                "revocation_endpoint",
+                json!(format!("https://as.example/{}", "é".repeat(1000))),
+                Metadata,
+            ),
             ("token_endpoint", json!(null), Metadata),
             ("token_endpoint", json!("http://as.example/token"), Refused),
             ("token_endpoint", json!("https://127.0.0.1/token"), Refused),

@@ -141,7 +141,12 @@ impl PendingAuthorization {
                 _ => AuthErrorKind::Rejected,
             };
             let description = only("error_description")?;
-            return Err(AuthError::from_oauth(kind, &error, description.as_deref()));
+            return Err(AuthError::from_oauth(
+                kind,
+                &error,
+                description.as_deref(),
+                &[],
+            ));
         }
         let code = only("code")?.filter(|code| !code.is_empty());
         let code = code.ok_or_else(|| wrong("the redirect contains no code"))?;

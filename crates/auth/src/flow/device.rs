@@ -60,21 +60,22 @@ impl DeviceAuthorization {
         let form = Form::default()
             .with_some("scope", scope)
             .with_some("resource", resource);
+        let secrets = endpoint.secrets(&form);
         let response = endpoint.send(form).await?;
         if !(200..300).contains(&response.status) {
-            return Err(oauth_error(response.status, &response.body));
+            return Err(oauth_error(response.status, &response.body, &secrets));
         }
-        Self::parse(&response.body)
+        Self::parse(&response.body, &secrets)
     }
 
-    fn parse(body: &[u8]) -> Result<Self, AuthError> {
+    fn parse(body: &[u8], secrets: &[Secret]) -> Result<Self, AuthError> {
         let invalid = || {
             let text = "the response of the device authorization endpoint is invalid";
             AuthError::new(AuthErrorKind::Rejected, text)
         };
         let Ok(raw) = serde_json::from_slice::<RawAuthorization>(body) else {
             // Some vendors answer 200 with an error.
-            let error = oauth_error(400, body);
+            let error = oauth_error(400, body, secrets);
             return Err(if error.oauth_code().is_some() {
                 error
             } else {
@@ -136,7 +137,7 @@ mod tests {
     #[test]
     fn codes_are_read_with_defaults_and_bounds() {
         let parse = |body: &str| {
-            DeviceAuthorization::parse(body.as_bytes()).map(|found| {
+            DeviceAuthorization::parse(body.as_bytes(), &[]).map(|found| {
                 let (lifetime, interval) = (found.lifetime.as_secs(), found.interval.as_secs());
                 format!(
                     "{} {} {lifetime} {interval}",
@@ -173,7 +174,7 @@ mod tests {
         let five = Duration::from_secs(5);
         let step = |code: &str| {
             let body = format!(r#"{{"error":"{code}"}}"#);
-            match next_poll(oauth_error(400, body.as_bytes()), five) {
+            match next_poll(oauth_error(400, body.as_bytes(), &[]), five) {
                 PollStep::Wait(interval) => Ok(interval.as_secs()),
                 PollStep::Fail(error) => Err(error.kind()),
             }

@@ -7,7 +7,6 @@ use base64::engine::general_purpose::STANDARD;
 use http::header::AUTHORIZATION;
 use http::{HeaderName, HeaderValue};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use url::Url;
 
@@ -42,11 +41,10 @@ pub(crate) struct TokenEndpoint<'r> {
 }
 
 /// A successful response of a token endpoint.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug)]
 pub(crate) struct TokenResponse {
     pub(crate) access_token: Secret,
     pub(crate) token_type: Option<String>,
-    #[serde(default, deserialize_with = "seconds")]
     pub(crate) expires_in: Option<u64>,
     pub(crate) refresh_token: Option<Secret>,
     pub(crate) scope: Option<String>,
@@ -55,6 +53,30 @@ pub(crate) struct TokenResponse {
 }
 
 impl TokenResponse {
+    /// Decodes a document with an access token; `None` without one. An optional member of another
+    /// type counts as absent: a rotated refresh token must not be lost for it.
+    pub(crate) fn decode(document: &Value) -> Option<Self> {
+        let text = |member: &str| document[member].as_str();
+        let secret = |member| text(member).map(Secret::new);
+        // Some vendors list the scopes.
+        let scope = match &document["scope"] {
+            Value::Array(scopes) => {
+                let scopes: Vec<&str> = scopes.iter().filter_map(Value::as_str).collect();
+                Some(scopes.join(" "))
+            }
+            scope => scope.as_str().map(str::to_owned),
+        };
+        Some(Self {
+            access_token: secret("access_token")?,
+            token_type: text("token_type").map(str::to_owned),
+            expires_in: seconds(&document["expires_in"]),
+            refresh_token: secret("refresh_token"),
+            scope,
+            id_token: secret("id_token"),
+            issued_token_type: text("issued_token_type").map(str::to_owned),
+        })
+    }
+
     /// Whether the access token is bound to the key of the request.
     pub(crate) fn is_bound(&self) -> bool {
         self.token_type.as_deref().is_some_and(is_dpop)
@@ -75,17 +97,27 @@ fn is_dpop(token_type: &str) -> bool {
 /// the request then.
 fn asks_for_nonce(response: &HttpResponse) -> bool {
     let is_error = (400..500).contains(&response.status);
-    let error = || oauth_error(response.status, &response.body);
+    let error = || oauth_error(response.status, &response.body, &[]);
     is_error && error().oauth_code() == Some("use_dpop_nonce")
 }
 
 impl TokenEndpoint<'_> {
     /// Requests tokens.
     pub(crate) async fn request(&self, form: Form) -> Result<TokenResponse, AuthError> {
+        let tokens = self.exchange(form).await?;
+        self.check_usable(&tokens)?;
+        Ok(tokens)
+    }
+
+    /// Requests tokens, of which the access token may be unusable.
+    pub(crate) async fn exchange(&self, form: Form) -> Result<TokenResponse, AuthError> {
         let secrets = self.secrets(&form);
         let response = self.send(form).await?;
-        let tokens = parse_response(response.status, &response.body)
-            .map_err(|error| error.without(&secrets))?;
+        parse_response(response.status, &response.body, &secrets)
+    }
+
+    /// Checks that an access token can be sent.
+    pub(crate) fn check_usable(&self, tokens: &TokenResponse) -> Result<(), AuthError> {
         let is_known = |kind: &str| {
             kind.eq_ignore_ascii_case("bearer") || (self.dpop.is_some() && is_dpop(kind))
         };
@@ -100,12 +132,12 @@ impl TokenEndpoint<'_> {
                 let text = format!("the authorization server issued a token of type {kind:?}");
                 Err(AuthError::new(AuthErrorKind::Rejected, text))
             }
-            _ => Ok(tokens),
+            _ => Ok(()),
         }
     }
 
     /// The secrets of a request, which a server could repeat in an error.
-    fn secrets(&self, form: &Form) -> Vec<Secret> {
+    pub(crate) fn secrets(&self, form: &Form) -> Vec<Secret> {
         let mut secrets = form.secrets();
         secrets.extend(self.client.secret.clone());
         secrets
@@ -236,42 +268,44 @@ pub(crate) async fn revoke(
     let response = endpoint.send(form).await?;
     match response.status {
         200..=299 => Ok(()),
-        status => Err(oauth_error(status, &response.body).without(&secrets)),
+        status => Err(oauth_error(status, &response.body, &secrets)),
     }
 }
 
 /// Decodes the response of a token endpoint. A success that is an error body counts as 400, as
 /// some vendors answer that way (AUTH-5).
-fn parse_response(status: u16, body: &[u8]) -> Result<TokenResponse, AuthError> {
+fn parse_response(
+    status: u16,
+    body: &[u8],
+    secrets: &[Secret],
+) -> Result<TokenResponse, AuthError> {
     if body.len() > MAX_RESPONSE {
         let text = "the response of the token endpoint is too large";
         return Err(AuthError::new(AuthErrorKind::Rejected, text));
     }
     if (200..300).contains(&status) {
-        let document: Option<Value> = serde_json::from_slice(body).ok();
-        let is_token = document
-            .as_ref()
-            .is_some_and(|document| document["access_token"].is_string());
-        if is_token {
-            // The message of `serde_json` may quote a token.
-            return serde_json::from_slice(body).map_err(|_| {
-                let text = "the response of the token endpoint is invalid";
-                AuthError::new(AuthErrorKind::Rejected, text)
-            });
+        let document: Value = serde_json::from_slice(without_mark(body)).unwrap_or_default();
+        if let Some(tokens) = TokenResponse::decode(&document) {
+            return Ok(tokens);
         }
-        let error = oauth_error(400, body);
+        let error = oauth_error(400, body, secrets);
         if error.oauth_code().is_some() {
             return Err(error);
         }
         let text = "the authorization server answered with neither a token nor an error";
         return Err(AuthError::new(AuthErrorKind::Rejected, text));
     }
-    Err(oauth_error(status, body))
+    Err(oauth_error(status, body, secrets))
 }
 
-/// The error in the response of an authorization server.
-pub(crate) fn oauth_error(status: u16, body: &[u8]) -> AuthError {
-    let document: Value = serde_json::from_slice(body).unwrap_or_default();
+/// A document without its byte order mark.
+fn without_mark(body: &[u8]) -> &[u8] {
+    body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body)
+}
+
+/// The error in the response of an authorization server, which may repeat `secrets` of the request.
+pub(crate) fn oauth_error(status: u16, body: &[u8], secrets: &[Secret]) -> AuthError {
+    let document: Value = serde_json::from_slice(without_mark(body)).unwrap_or_default();
     let code = match &document["error"] {
         Value::String(code) => Some(code.as_str()),
         // Some vendors nest it.
@@ -287,7 +321,7 @@ pub(crate) fn oauth_error(status: u16, body: &[u8]) -> AuthError {
         let text = format!("the authorization server answered with status {status}");
         return AuthError::new(kind, text);
     };
-    AuthError::from_oauth(error_kind(status, code), code, description)
+    AuthError::from_oauth(error_kind(status, code), code, description, secrets)
 }
 
 fn error_kind(status: u16, code: &str) -> AuthErrorKind {
@@ -304,19 +338,18 @@ fn error_kind(status: u16, code: &str) -> AuthErrorKind {
 }
 
 /// Seconds as a number or, from some vendors, as text; anything else counts as absent.
-fn seconds<'d, D: Deserializer<'d>>(deserializer: D) -> Result<Option<u64>, D::Error> {
-    let value = Value::deserialize(deserializer)?;
+fn seconds(value: &Value) -> Option<u64> {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "checked, and casts saturate"
     )]
     let whole = |number: f64| (number >= 0.0).then_some(number as u64);
-    Ok(match value {
+    match value {
         Value::Number(number) => number.as_f64().and_then(whole),
         Value::String(text) => text.trim().parse().ok(),
         _ => None,
-    })
+    }
 }
 
 #[cfg(test)]
@@ -388,7 +421,7 @@ mod tests {
             (500, r#"{"error":"invalid_grant"}"#, Err(InvalidGrant)),
         ];
         for (status, body, expected) in cases {
-            let parsed = parse_response(status, body.as_bytes());
+            let parsed = parse_response(status, body.as_bytes(), &[]);
             let parsed = parsed.map(|tokens| tokens.expires_in);
             assert_eq!(
                 parsed.map_err(|error| error.kind()),
@@ -411,14 +444,33 @@ mod tests {
             assert_eq!(is_sendable(&Secret::new(token)), expected, "{token:?}");
         }
         let body = format!(r#"{{"access_token":"{}"}}"#, "x".repeat(MAX_RESPONSE));
-        assert!(parse_response(200, body.as_bytes()).is_err());
+        assert!(parse_response(200, body.as_bytes(), &[]).is_err());
     }
 
     #[test]
     fn errors_do_not_repeat_tokens() {
-        let body = br#"{"access_token":"hunter2","scope":["x"]}"#;
-        let error = parse_response(200, body).unwrap_err();
+        let body = br#"{"access_token":{"value":"hunter2"},"scope":["x"]}"#;
+        let error = parse_response(200, body, &[]).unwrap_err();
         assert!(!format!("{error} {error:?}").contains("hunter2"));
+    }
+
+    #[test]
+    fn odd_optional_members_lose_no_refresh_token() {
+        let odd = [
+            r#""scope":["p","q"]"#,
+            r#""scope":"p","scope":"p q""#,
+            r#""scope":"p q","id_token":1"#,
+            r#""scope":"p q","token_type":{}"#,
+            r#""scope":"p q","expires_in":[]"#,
+            r#""scope":"p q","issued_token_type":false"#,
+        ];
+        for members in odd {
+            let body =
+                format!("\u{feff}{{\"access_token\":\"a\",\"refresh_token\":\"r\",{members}}}");
+            let tokens = parse_response(200, body.as_bytes(), &[]).unwrap();
+            assert_eq!(tokens.refresh_token, Some(Secret::new("r")), "{members}");
+            assert_eq!(tokens.scope.as_deref(), Some("p q"), "{members}");
+        }
     }
 
     #[test]

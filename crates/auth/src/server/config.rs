@@ -110,6 +110,11 @@ where
 }
 
 impl Grant {
+    /// Whether no user is involved, not even at an identity provider.
+    pub(crate) fn is_programs(&self) -> bool {
+        matches!(self, Self::ClientCredentials { .. } | Self::Workload(_))
+    }
+
     pub(crate) fn needs_user(&self) -> bool {
         matches!(self, Self::User)
     }

@@ -104,6 +104,11 @@ impl Inner {
             found.resource.as_deref(),
         )
         .await?;
+        let uri = &authorization.verification_uri;
+        let complete = authorization.verification_uri_complete.as_ref();
+        for uri in [uri].into_iter().chain(complete) {
+            http.check_browser_url(&uri.to_url()?).await?;
+        }
         let dpop = self.new_dpop_key(&found, &record)?;
         Ok(DeviceLogin {
             inner: Arc::clone(self),

@@ -161,6 +161,9 @@ impl Inner {
                         credentials and no authorization codes";
             return Err(AuthError::new(AuthErrorKind::UnsupportedGrant, text));
         }
+        if let Some(url) = &found.issuer.authorization_endpoint {
+            http.check_browser_url(url).await?;
+        }
         let stored = self.stored().await?;
         let record = self.record_for(&found, stored)?;
         let scopes = self.scopes_for(&found, &record);

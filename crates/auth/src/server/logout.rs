@@ -44,9 +44,13 @@ impl Inner {
             let record = this.store().load(&this.identity).ok().flatten();
             let was_stored = this.store().delete(&this.identity)?;
             this.shared.needs_auth.clear(this.identity.key());
-            Ok((record, was_stored))
+            let used_foreign = this.foreign_tokens().is_some();
+            if used_foreign {
+                this.store().ignore_foreign(&this.identity)?;
+            }
+            Ok((record, was_stored, used_foreign))
         });
-        let (record, was_stored) = taken.await??;
+        let (record, was_stored, used_foreign) = taken.await??;
         {
             let mut state = self.state();
             *state = super::State {
@@ -59,7 +63,8 @@ impl Inner {
             None => Revocation::Nothing,
         };
         Ok(Logout {
-            was_signed_in: record.map_or(was_stored, |record| record.tokens.is_some()),
+            was_signed_in: used_foreign
+                || record.map_or(was_stored, |record| record.tokens.is_some()),
             revocation,
         })
     }

@@ -28,6 +28,7 @@ use crate::challenge::Challenge;
 use crate::discovery::Discovery;
 use crate::error::{AuthError, AuthErrorKind};
 use crate::flow::{BoundKey, DpopKey, random_fraction};
+use crate::guard;
 use crate::http::Requester;
 use crate::needs_auth::seconds;
 use crate::scopes::union;
@@ -402,13 +403,21 @@ impl Inner {
         state.loaded = true;
     }
 
+    /// A valid token of Claude Code. It belongs to the user who signed in there, so it stands in
+    /// neither for a named account nor for the program itself, and not after a logout. Blocks.
+    fn foreign_tokens(&self) -> Option<Tokens> {
+        let is_users = matches!(self.kind, Kind::Resource)
+            && self.needs_user()
+            && self.identity.is_default_account();
+        let tokens = self.shared.claude_code.as_ref().filter(|_| is_users)?;
+        let found = tokens.find(&self.config.name, &self.config.url, self.now())?;
+        (!self.store().ignores_foreign(&self.identity)).then_some(found)
+    }
+
     /// Uses a valid token of Claude Code, if there is one.
     async fn adopt_foreign(self: &Arc<Self>) {
         let this = Arc::clone(self);
-        let found = blocking(move || {
-            let tokens = this.shared.claude_code.as_ref()?;
-            tokens.find(&this.config.name, &this.config.url, this.now())
-        });
+        let found = blocking(move || this.foreign_tokens());
         let found = found.await.ok().flatten();
         let current = found.and_then(|tokens| self.current_of(&tokens, false));
         self.state().current = current;
@@ -420,7 +429,7 @@ impl Inner {
 
     /// The key that tokens are bound to. The key in use stays, because it has learned nonces.
     fn dpop_key(&self, tokens: &Tokens) -> Option<Arc<DpopKey>> {
-        let secret = tokens.dpop_key.as_ref()?;
+        let secret = tokens.dpop_key.as_ref().or(tokens.refresh_key.as_ref())?;
         let mut slot = self.dpop_slot();
         if let Some(known) = slot.as_ref().filter(|known| known.secret() == secret) {
             return Some(Arc::clone(known));
@@ -447,6 +456,7 @@ impl Inner {
 
     /// `None` if the tokens cannot be used.
     fn current_of(&self, tokens: &Tokens, is_own: bool) -> Option<Current> {
+        guard::check_private(&self.config.url).ok()?;
         let access = &tokens.access;
         let token = if tokens.dpop_key.is_some() {
             let clock = Arc::clone(&self.shared.clock);

@@ -96,8 +96,13 @@ impl Inner {
                     Renewal::Failed(error)
                 }
             });
-            if let Renewal::Failed(error) = &renewal {
-                this.note_failure(error.clone());
+            match &renewal {
+                Renewal::Failed(error) => this.note_failure(error.clone()),
+                // Nobody signs in between two attempts of the program itself.
+                Renewal::SignIn(error) if this.config.grant.is_programs() => {
+                    this.note_failure(error.clone());
+                }
+                Renewal::SignIn(_) | Renewal::Renewed => {}
             }
             renewal
         });
@@ -185,10 +190,10 @@ impl Inner {
             return Err(error);
         }
         match self.refresh(&record).await {
-            Ok(tokens) => {
+            Ok(Refreshed { tokens, unusable }) => {
                 record.tokens = Some(tokens);
                 self.keep(record).await?;
-                Ok(Renewal::Renewed)
+                unusable.map_or(Ok(Renewal::Renewed), Err)
             }
             Err(error) if error.kind() == AuthErrorKind::InvalidGrant => {
                 let error = error.context("the sign-in has ended");
@@ -206,8 +211,16 @@ impl Inner {
 
     /// Whether another task or process has replaced the token.
     fn is_renewed(&self, record: &Record, seen: Option<&Secret>) -> bool {
+        let known_since = self
+            .state()
+            .current
+            .as_ref()
+            .map(|current| current.obtained_at);
         record.tokens.as_ref().is_some_and(|tokens| {
-            Some(&tokens.access) != seen && !is_due(refresh_time(tokens, 1.0), self.now())
+            // Some issuers return the same access token again.
+            let is_newer = known_since.is_some_and(|known| tokens.obtained_at > known);
+            let is_other = Some(&tokens.access) != seen;
+            (is_other || is_newer) && !is_due(refresh_time(tokens, 1.0), self.now())
         })
     }
 
@@ -246,7 +259,7 @@ impl Inner {
         }
     }
 
-    async fn refresh(&self, record: &Record) -> Result<Tokens, AuthError> {
+    async fn refresh(&self, record: &Record) -> Result<Refreshed, AuthError> {
         let sign_in = |text: &str| AuthError::new(AuthErrorKind::SignInRequired, text);
         let previous = record.tokens.as_ref();
         let refresh = previous.and_then(|tokens| tokens.refresh.as_ref());
@@ -275,7 +288,17 @@ impl Inner {
             .with_some("resource", record.resource.as_deref());
         // The lifetime of the token may have begun with the request.
         let requested_at = self.now();
-        let response = endpoint.request(form).await?;
+        let response = endpoint.exchange(form).await?;
+        if let Err(error) = endpoint.check_usable(&response) {
+            let kept = previous.cloned().map(|previous| Tokens {
+                refresh: response.refresh_token.or(previous.refresh),
+                ..previous
+            });
+            return Ok(Refreshed {
+                tokens: kept.ok_or_else(|| error.clone())?,
+                unusable: Some(error),
+            });
+        }
         let tokens = Tokens::from_response(
             response,
             &record.requested_scopes,
@@ -283,7 +306,21 @@ impl Inner {
             dpop.as_deref(),
             requested_at,
         );
-        self.checked(tokens, &record.issuer, &client.id)
+        let checked = self.checked(tokens.clone(), &record.issuer, &client.id);
+        Ok(match checked {
+            Ok(tokens) => Refreshed {
+                tokens,
+                unusable: None,
+            },
+            Err(error) => Refreshed {
+                tokens: Tokens {
+                    id: previous.and_then(|tokens| tokens.id.clone()),
+                    expires_at: previous.and_then(|tokens| tokens.expires_at),
+                    ..tokens
+                },
+                unusable: Some(error),
+            },
+        })
     }
 
     /// Stores a record, then uses it. If the vault fails, the tokens are still used in this
@@ -335,6 +372,14 @@ impl Inner {
         blocking(move || this.store().save(&this.identity, &record)).await??;
         Ok(())
     }
+}
+
+/// The tokens of a refresh. They are stored in any case: the refresh token may have been rotated.
+struct Refreshed {
+    tokens: Tokens,
+    /// Why the access token, or the ID token of an identity provider, cannot be used; `tokens` has
+    /// the old one.
+    unusable: Option<AuthError>,
 }
 
 /// What to delete from a record.

@@ -55,6 +55,7 @@ fn find(file: &Path, server: &str, url: &Url, now: u64) -> Option<Tokens> {
             refresh: None,
             id: None,
             dpop_key: None,
+            refresh_key: None,
             obtained_at: now,
             expires_at,
             scopes: entry["scope"]

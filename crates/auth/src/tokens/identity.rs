@@ -76,6 +76,11 @@ impl ServerIdentity {
         &self.account
     }
 
+    /// Whether no account was named.
+    pub(crate) fn is_default_account(&self) -> bool {
+        self.account == DEFAULT_ACCOUNT
+    }
+
     /// The key of the sign-in in the vault and in the needs-auth memory.
     pub fn key(&self) -> &str {
         &self.key

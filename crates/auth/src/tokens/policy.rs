@@ -54,6 +54,7 @@ mod tests {
             refresh: None,
             id: None,
             dpop_key: None,
+            refresh_key: None,
             obtained_at,
             expires_at,
             scopes: Vec::new(),

@@ -13,6 +13,9 @@ use crate::scopes::usable;
 /// The version of the schema.
 const VERSION: u32 = 1;
 
+/// The largest record, in bytes: a server must not fill the vault, where other servers have theirs.
+const MAX_RECORD: usize = 320 * 1024;
+
 /// The sign-in of one account at one server. Everything in it belongs to one issuer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -89,6 +92,14 @@ pub(crate) struct Tokens {
         skip_serializing_if = "Option::is_none"
     )]
     pub(crate) dpop_key: Option<Secret>,
+    /// The key of the proof in the request that issued the refresh token, which may be bound to it
+    /// even if the access token is not (RFC 9449, section 5).
+    #[serde(
+        with = "exposed::option",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub(crate) refresh_key: Option<Secret>,
     pub(crate) obtained_at: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) expires_at: Option<u64>,
@@ -107,6 +118,7 @@ impl Tokens {
         dpop: Option<&DpopKey>,
         now: u64,
     ) -> Self {
+        let refresh_key = dpop.map(|key| key.secret().clone());
         let dpop = dpop.filter(|_| response.is_bound());
         let scopes = match (&response.scope, previous) {
             (Some(scope), _) => usable(scope.split_whitespace()),
@@ -123,6 +135,7 @@ impl Tokens {
                 .id_token
                 .or_else(|| previous.and_then(|previous| previous.id.clone())),
             dpop_key: dpop.map(|key| key.secret().clone()),
+            refresh_key,
             obtained_at: now,
             expires_at: response
                 .expires_in
@@ -175,9 +188,13 @@ impl Record {
     }
 
     pub(crate) fn to_secret(&self) -> Result<Secret, AuthError> {
-        serde_json::to_string(self)
-            .map(Secret::new)
-            .map_err(|_| AuthError::new(AuthErrorKind::Storage, "the sign-in cannot be stored"))
+        let failed = |text: &str| AuthError::new(AuthErrorKind::Storage, text);
+        let text = serde_json::to_string(self).map(Secret::new);
+        let text = text.map_err(|_| failed("the sign-in cannot be stored"))?;
+        if text.expose().len() > MAX_RECORD {
+            return Err(failed("the sign-in is too large to be stored"));
+        }
+        Ok(text)
     }
 }
 
@@ -264,6 +281,10 @@ mod tests {
     use crate::discovery::test_issuer;
     use crate::registration::{AuthMethod, ClientSource};
 
+    fn decode(json: &str) -> TokenResponse {
+        TokenResponse::decode(&serde_json::from_str(json).unwrap()).unwrap()
+    }
+
     fn record() -> Record {
         let issuer = test_issuer(&"https://as.example".parse().unwrap());
         let mut record = Record::new("a", "https://a.example/mcp", "work", &issuer, None);
@@ -280,6 +301,7 @@ mod tests {
             refresh: Some(Secret::new("ref")),
             id: None,
             dpop_key: Some(Secret::new("k3y")),
+            refresh_key: None,
             obtained_at: 1,
             expires_at: Some(2),
             scopes: vec!["x".to_owned()],
@@ -319,7 +341,7 @@ mod tests {
     #[test]
     fn a_response_without_a_refresh_token_keeps_the_old_one() {
         let previous = record().tokens;
-        let response = |json: &str| serde_json::from_str::<TokenResponse>(json).unwrap();
+        let response = |json: &str| decode(json);
         let bare = response(r#"{"access_token":"new","expires_in":60}"#);
         let tokens = Tokens::from_response(bare, &[], previous.as_ref(), None, 100);
         assert_eq!(tokens.refresh, Some(Secret::new("ref")));
@@ -337,9 +359,11 @@ mod tests {
         let key = DpopKey::generate().unwrap();
         for (token_type, expected) in [("DPoP", Some(key.secret().clone())), ("Bearer", None)] {
             let json = format!(r#"{{"access_token":"a","token_type":"{token_type}"}}"#);
-            let response: TokenResponse = serde_json::from_str(&json).unwrap();
+            let response = decode(&json);
             let tokens = Tokens::from_response(response, &[], None, Some(&key), 100);
             assert_eq!(tokens.dpop_key, expected, "{token_type}");
+            // The refresh token may be bound in any case.
+            assert_eq!(tokens.refresh_key.as_ref(), Some(key.secret()));
         }
     }
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Record, ServerIdentity};
 use crate::error::{AuthError, AuthErrorKind};
-use crate::files::{FileLock, LockFile, lock_owner, read_bounded, replace_private};
+use crate::files::{FileLock, LockFile, lock_owner, private_folder, read_bounded, replace_private};
 use crate::vault::{StoredIn, Vault};
 
 /// The service under which sign-ins are stored in the vault.
@@ -182,6 +182,26 @@ impl TokenStore {
         Ok(deleted)
     }
 
+    /// Whether the user signed out, so that the sign-in of another program does not count.
+    pub(crate) fn ignores_foreign(&self, identity: &ServerIdentity) -> bool {
+        self.signed_out_path(identity).exists()
+    }
+
+    /// Lets the sign-in of another program count no more.
+    pub(crate) fn ignore_foreign(&self, identity: &ServerIdentity) -> Result<(), AuthError> {
+        let path = self.signed_out_path(identity);
+        let folder = path.parent().unwrap_or(&self.directory);
+        let written = private_folder(folder).and_then(|()| replace_private(&path, b""));
+        written.map_err(|error| {
+            let text = format!("could not write {}: {error}", path.display());
+            AuthError::new(AuthErrorKind::Storage, text)
+        })
+    }
+
+    fn signed_out_path(&self, identity: &ServerIdentity) -> PathBuf {
+        self.directory.join("signed-out").join(identity.file_stem())
+    }
+
     /// The stored sign-ins, by server and account.
     pub(crate) fn accounts(&self) -> Vec<Account> {
         let mut accounts: Vec<_> = self.read_list().into_values().collect();
@@ -223,7 +243,9 @@ impl TokenStore {
             Some(account) => list.insert(identity.key().to_owned(), account),
             None => list.remove(identity.key()),
         };
-        if let Ok(bytes) = serde_json::to_vec_pretty(&list) {
+        // A larger list would be unreadable, and hide all accounts.
+        let readable = |bytes: &Vec<u8>| bytes.len() as u64 <= MAX_LIST;
+        if let Some(bytes) = serde_json::to_vec_pretty(&list).ok().filter(readable) {
             let _ = replace_private(&path, &bytes);
         }
     }

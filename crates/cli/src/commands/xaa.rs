@@ -72,7 +72,7 @@ async fn setup(layout: &Layout, idp: &XaaIdp, has_secret: bool, as_json: bool) -
         Ok(Err(error)) => return change::fail(&error, None),
         Err(exit) => return exit,
     };
-    if let Some((old, settings)) = old.filter(|(_, old)| old.issuer != idp.issuer) {
+    if let Some((old, settings)) = old.filter(|(_, old)| old != idp) {
         forget(layout, &old, &settings.issuer).await;
     }
     if let Some(secret) = secret {

@@ -123,9 +123,14 @@ pub(super) fn sensitive_remote_field(entry: &ServerEntry) -> Option<String> {
     if tls.is_some_and(|tls| tls.ca.is_some() || tls.cert.is_some() || tls.key.is_some()) {
         return Some("tls".to_owned());
     }
-    let oauth = entry.transport.oauth();
-    if oauth.is_some_and(|oauth| oauth.auth_server_metadata_url.is_some()) {
-        return Some("oauth.authServerMetadataUrl".to_owned());
+    if let Some(oauth) = entry.transport.oauth() {
+        if oauth.auth_server_metadata_url.is_some() {
+            return Some("oauth.authServerMetadataUrl".to_owned());
+        }
+        // It would sign with a key of the user's.
+        if oauth.private_key_file.is_some() {
+            return Some("oauth.privateKeyFile".to_owned());
+        }
     }
     let mut headers = entry.transport.headers()?.keys();
     let name = headers.find(|name| is_routing_header(name))?;
