@@ -1,10 +1,11 @@
 //! Opens the user's browser.
 
 use std::io;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use trunkline::auth::BrowserUrl;
-use trunkline_config::env_vars;
+
+use crate::program;
 
 /// The variable with the user's browser.
 const BROWSER: &str = "BROWSER";
@@ -25,18 +26,15 @@ pub(crate) fn has_display() -> bool {
 /// Opens a page. The URL is one argument, never part of a command line.
 pub(crate) fn open(url: &BrowserUrl) -> io::Result<()> {
     let mut command = match std::env::var_os(BROWSER).filter(|browser| !browser.is_empty()) {
-        Some(browser) => Command::new(browser),
-        None if cfg!(target_os = "macos") => Command::new("open"),
+        Some(browser) => program::command(browser),
+        None if cfg!(target_os = "macos") => program::command("open"),
         None if cfg!(windows) => {
-            let mut command = Command::new("rundll32");
+            let mut command = program::command("rundll32");
             command.arg("url.dll,FileProtocolHandler");
             command
         }
-        None => Command::new("xdg-open"),
+        None => program::command("xdg-open"),
     };
-    for name in env_vars::secrets() {
-        command.env_remove(name);
-    }
     command
         .arg(url.as_str())
         .stdin(Stdio::null())

@@ -55,7 +55,8 @@ fn word(name: &str, value: &Value, schema: Option<Schema>) -> Option<String> {
     let types = schema.map_or_else(Vec::new, Schema::types_and_alternatives);
     let takes_text = types.is_empty() || types.contains(&"string");
     let plain = match value {
-        Value::String(text) if takes_text => Some(text.clone()),
+        // `@` would read a file.
+        Value::String(text) if takes_text && !text.starts_with('@') => Some(text.clone()),
         Value::Bool(_) if !takes_text && types.contains(&"boolean") => Some(value.to_string()),
         Value::Number(number) if !takes_text => {
             let whole = number.is_i64() || number.is_u64();
@@ -187,6 +188,11 @@ mod tests {
             (json!({"properties": {"p": {"type": "string"}}}), ""),
             (json!({"required": ["q"]}), " q=text"),
             (one(json!({"type": "string"})), " p=text"),
+            // `p=@/etc/hosts` would read the file.
+            (
+                one(json!({"type": "string", "default": "@/etc/hosts"})),
+                " p:='\"@/etc/hosts\"'",
+            ),
             (
                 one(json!({"type": "string", "format": "email"})),
                 " p=ada@example.com",

@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 
 use crate::sanitize::is_part_of_emoji;
 
-/// Escapes every character of a line that could control a terminal. Emoji sequences are preserved.
+/// Escapes every character of a line that could control a terminal. Emoji sequences are preserved;
+/// characters that look like a space become one.
 ///
 /// ```
 /// assert_eq!(trunkline::text::harmless("\u{1b}[31mred"), "\\u{1b}[31mred");
@@ -19,19 +20,27 @@ pub fn harmless(text: &str) -> Cow<'_, str> {
 /// Like [`harmless`], but `show` writes each unsafe character.
 pub fn harmless_with(text: &str, mut show: impl FnMut(char, &mut String)) -> Cow<'_, str> {
     let plain = text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\t'));
-    if plain || !text.chars().any(is_harmful) {
+    if plain || !text.chars().any(|c| is_harmful(c) || is_blank(c)) {
         return text.into();
     }
     let mut shown = String::with_capacity(text.len() + 16);
     for (at, c) in text.char_indices() {
         let behind = &text[at + c.len_utf8()..];
-        if !is_harmful(c) || is_part_of_emoji(c, &text[..at], behind) {
+        if is_blank(c) {
+            // Lines are wrapped at spaces; others could fill rows, and push the rest off the screen.
+            shown.push(' ');
+        } else if !is_harmful(c) || is_part_of_emoji(c, &text[..at], behind) {
             shown.push(c);
         } else {
             show(c, &mut shown);
         }
     }
     shown.into()
+}
+
+/// Returns whether a character looks like a space without being one.
+fn is_blank(c: char) -> bool {
+    !c.is_ascii() && (c == '\u{2800}' || (c.is_whitespace() && !is_harmful(c)))
 }
 
 /// Returns whether a character is a control character, invisible, a line break, or changes the text
@@ -79,6 +88,14 @@ mod tests {
         ] {
             assert!(harmless(&c.to_string()).starts_with("\\u{"), "{c:?}");
         }
+    }
+
+    #[test]
+    fn blank_characters_become_spaces() {
+        for c in ['\u{a0}', '\u{2003}', '\u{202f}', '\u{3000}', '\u{2800}'] {
+            assert_eq!(harmless(&format!("a{c}{c}b")), "a  b", "{c:?}");
+        }
+        assert_eq!(harmless("a\u{85}b\u{2028}"), "a\\u{85}b\\u{2028}");
     }
 
     #[test]

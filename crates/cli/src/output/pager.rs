@@ -1,7 +1,7 @@
 //! Shows output that is longer than the screen in a pager.
 
 use std::io::Write;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use trunkline_config::env_vars;
@@ -10,6 +10,7 @@ use super::line::Line;
 use super::lines::Lines;
 use super::style::{Stream, Style, ellipsis};
 use super::{height, is_json, result_bytes, width};
+use crate::program;
 
 /// The pager without a variable.
 const DEFAULT_PAGER: &str = "less";
@@ -79,7 +80,7 @@ fn page(text: &str) -> bool {
     let Some(command) = command() else {
         return false;
     };
-    let mut shell = Command::new("sh");
+    let mut shell = program::command("sh");
     shell.arg("-c").arg(command).stdin(Stdio::piped());
     if std::env::var_os("LESS").is_none() {
         shell.env("LESS", LESS_OPTIONS);

@@ -1,7 +1,9 @@
 //! Renders the text of a tool or resource for a terminal: JSON, Markdown, or as it is.
 
+use unicode_width::UnicodeWidthStr as _;
+
 use super::line::Line;
-use super::lines::{Lines, MARK};
+use super::lines::{Lines, MARK, escape_whole};
 use super::style::{Style, ellipsis};
 use super::{json_view, markdown};
 
@@ -86,14 +88,19 @@ fn verbatim(text: &str) -> Lines {
 
 /// Appends a line of foreign text as it is, with tabs as spaces.
 pub(super) fn verbatim_line(mut line: Line, style: Style, text: &str) -> Line {
-    let start = line.width();
+    // Built apart: the width of a long line takes long to find, for each tab of many.
+    let (mut shown, mut width) = (String::new(), 0);
     for (at, part) in text.trim_end_matches('\r').split('\t').enumerate() {
         if at > 0 {
-            let used = line.width() - start;
-            line.pad(start + (used / TAB + 1) * TAB);
+            let stop = (width / TAB + 1) * TAB;
+            shown.extend(std::iter::repeat_n(' ', stop - width));
+            width = stop;
         }
-        line.push_whole(style, part);
+        let part = escape_whole(part);
+        width += part.width();
+        shown += &part;
     }
+    line.push_whole(style, shown);
     line.verbatim()
 }
 

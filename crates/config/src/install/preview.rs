@@ -22,7 +22,8 @@ pub enum DiffLine {
     Added(String),
 }
 
-/// The diff of edits. What they insert is shown as it is, and the rest with masked values.
+/// The diff of edits. What they insert is shown as it is, and the rest with masked values. A line of
+/// TOML is replaced as a whole, with the neighbours in it.
 pub(super) fn of_edits(old: &str, edits: &[TextEdit], format: Format) -> Vec<DiffLine> {
     let (mut before, mut after) = (String::new(), String::new());
     let mut at = 0;
@@ -32,7 +33,11 @@ pub(super) fn of_edits(old: &str, edits: &[TextEdit], format: Format) -> Vec<Dif
         before.push_str(&kept);
         before.push_str(&masked(old.get(edit.at..end).unwrap_or_default(), format));
         after.push_str(&kept);
-        after.push_str(&edit.inserted);
+        if matches!(format, Format::Toml) && edit.removed > 0 {
+            after.push_str(&masked(&edit.inserted, format));
+        } else {
+            after.push_str(&edit.inserted);
+        }
         at = end;
     }
     let rest = masked(old.get(at..).unwrap_or_default(), format);
@@ -179,6 +184,19 @@ mod tests {
             "  {\n    \"m\": {\n-     \"a\": {\"env\": {\"T\": \"…\", \"q\": \"…\"}} // …\n\
              +     \"a\": {\"env\": {\"T\": \"…\", \"q\": \"…\"}}, // …\n+     \"b\": \"new\"\n    }\n  }\n"
         );
+    }
+
+    #[test]
+    fn a_replaced_line_of_toml_does_not_show_its_neighbours() {
+        let old = "mcp_servers = { a = { env = { T = \"hunter2\" } } }\n";
+        let new = old.replace(" } }", " }, b = { command = \"new\" } }");
+        let edit = TextEdit {
+            at: 0,
+            removed: old.len(),
+            inserted: new,
+        };
+        let lines = shown(&of_edits(old, &[edit], Format::Toml));
+        assert!(!lines.contains("hunter2"), "{lines}");
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod schema_cost;
 #[cfg(feature = "validation")]
 mod validate;
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -101,12 +102,14 @@ impl Host {
     ) -> Result<CallOutput, CallError> {
         let cancel = options.cancel.take();
         let sent = AtomicBool::new(false);
-        let call = self.call_to_end(name, arguments, options, (&sent, trail));
         let Some(cancel) = cancel else {
-            return call.await;
+            // Not in a variable: the future is large, and would be moved.
+            return self
+                .call_to_end(name, arguments, options, (&sent, trail))
+                .await;
         };
         // On the heap: few callers need it.
-        let call = Box::pin(call);
+        let call = Box::pin(self.call_to_end(name, arguments, options, (&sent, trail)));
         tokio::select! {
             biased;
             () = cancel => Err(CallError::from(Cause::Cancelled {
@@ -158,8 +161,9 @@ impl Host {
         }
         let mut pool = self.pool();
         if let Some(tool) = pool.own_tool(name) {
+            // On the heap: most tools are a server's.
             let call = self.call_host_tool(tool, arguments, options, (sent, trail));
-            return call.await;
+            return Box::pin(call).await;
         }
         let mut warnings = Vec::new();
         // One deadline for all lookups: replacing a tool buys its server no time.
@@ -448,20 +452,24 @@ impl Host {
                 forward_url_elicitation: options.forward_url_elicitation,
             };
             permitted.sent.store(true, Ordering::Relaxed);
-            let call = telemetry::call(tool, &connected, connected.client.call_tool(request));
             let mut warnings = Vec::new();
-            let outcome = match connection.in_flight() {
-                None => call.await,
-                Some(in_flight) => {
-                    let origin = Origin::new(Some(tool.name.clone()), options.client.clone());
-                    let waited = Instant::now();
-                    let outcome = Box::pin(in_flight.track(&origin, deadline, call)).await;
-                    let Some(outcome) = outcome else {
-                        let waited = waited.elapsed();
-                        return Err(CallError::busy(&tool.server, waited));
-                    };
-                    warnings = origin.take_warnings();
-                    outcome
+            let outcome = {
+                // Pinned here: a large future is moved by whoever takes it.
+                let calling = pin!(connected.client.call_tool(request));
+                let call = telemetry::call(tool, &connected, calling);
+                match connection.in_flight() {
+                    None => call.await,
+                    Some(in_flight) => {
+                        let origin = Origin::new(Some(tool.name.clone()), options.client.clone());
+                        let waited = Instant::now();
+                        let outcome = Box::pin(in_flight.track(&origin, deadline, call)).await;
+                        let Some(outcome) = outcome else {
+                            let waited = waited.elapsed();
+                            return Err(CallError::busy(&tool.server, waited));
+                        };
+                        warnings = origin.take_warnings();
+                        outcome
+                    }
                 }
             };
             let error = match outcome {
@@ -474,11 +482,8 @@ impl Host {
                 }
                 Ok(result) => {
                     let mismatch = output_schema_mismatch(tool, &result).await;
-                    let mut output = {
-                        self.prepare_result(tool, connection, result)
-                            .instrument(telemetry::result_span(tool))
-                            .await
-                    };
+                    let preparing = pin!(self.prepare_result(tool, connection, result));
+                    let mut output = preparing.instrument(telemetry::result_span(tool)).await;
                     output.warnings.extend(warnings);
                     output.warnings.extend(mismatch);
                     return Ok(Attempt::Done(Box::new(output)));

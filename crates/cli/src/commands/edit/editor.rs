@@ -14,6 +14,7 @@ use crate::change;
 use crate::exit::Exit;
 use crate::interrupt::interrupted;
 use crate::output;
+use crate::program;
 use crate::session::Configured;
 
 /// Opens the entry in the editor and writes the result once it is valid; `None` if unchanged. If it
@@ -178,12 +179,12 @@ fn editor(file: &Path) -> Command {
     let line = wanted("VISUAL").or_else(|| wanted("EDITOR"));
     let mut line = line.unwrap_or_else(|| OsString::from(fallback));
     if cfg!(windows) {
-        let mut command = Command::new(line);
+        let mut command = program::command(line);
         command.arg(file);
         return command;
     }
     line.push(" \"$@\"");
-    let mut command = Command::new("sh");
+    let mut command = program::command("sh");
     command.arg("-c").arg(line).arg("sh").arg(file);
     command
 }

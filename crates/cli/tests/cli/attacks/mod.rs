@@ -81,7 +81,7 @@ attacks! {
     // Secrets (SEC-1)
     a_server_reads_our_token: "a server looks for our secrets in its environment",
         "`CLAUDE_CODE_OAUTH_TOKEN` and its kin are set for the program"
-        => "no child has them, a `headersHelper` neither", own_secrets::in_a_childs_environment;
+        => "no child has them, a `headersHelper` and an editor neither", own_secrets::in_a_childs_environment;
     an_entry_refers_to_our_token: "an entry sends our token elsewhere",
         "`${CLAUDE_CODE_OAUTH_TOKEN}` in `env`, `args`, `url` and `headers`"
         => "it stays as it is, with a warning", own_secrets::in_a_reference;

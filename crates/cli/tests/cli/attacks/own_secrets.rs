@@ -29,7 +29,14 @@ pub(super) fn in_a_childs_environment() {
             .envs(OURS.map(|name| (name, "hunter2")))
             .env("ENABLE_CLAUDEAI_MCP_SERVERS", "false"),
     );
-    for file in ["child", "given", "helper"] {
+    let editor = format!("{}; true", seen("editor"));
+    let mut command = lab.bare(&["edit", "child", "--editor"]);
+    lab.finish(
+        command
+            .envs(OURS.map(|name| (name, "hunter2")))
+            .env("VISUAL", editor),
+    );
+    for file in ["child", "given", "helper", "editor"] {
         let seen = lab.scratch.read(file);
         assert!(seen.contains("HOME="), "{file}: {seen}");
         assert!(!seen.contains("hunter2"), "{file}: {seen}");
