@@ -4,6 +4,7 @@
 use trunkline_wire::version::{Era, LEGACY, MODERN};
 use trunkline_wire::{Json, ObjectWriter, RpcError};
 
+use crate::errors::invalid_params;
 use crate::logging::Level;
 use crate::trace;
 
@@ -37,6 +38,26 @@ impl Capabilities {
             roots: feature("roots").is_some(),
         }
     }
+
+    /// The object for servers: what they may ask during the request. Roots are not in it, because
+    /// the gateway answers for clients that have none.
+    fn to_json(self) -> Json {
+        let mut object = ObjectWriter::new();
+        if self.form || self.url {
+            object.object("elicitation", |modes| {
+                for (name, _) in [("form", self.form), ("url", self.url)]
+                    .iter()
+                    .filter(|it| it.1)
+                {
+                    modes.raw(name, &Json::empty_object());
+                }
+            });
+        }
+        if self.sampling {
+            object.raw("sampling", &Json::empty_object());
+        }
+        object.finish()
+    }
 }
 
 /// The caller of one request.
@@ -49,6 +70,8 @@ pub(crate) struct Caller {
     pub(crate) progress_token: Option<Json>,
     /// The `_meta` of the request.
     pub(crate) meta: Option<Json>,
+    /// The `inputResponses` of the request: answers to questions that the client expects.
+    pub(crate) inputs: Option<Json>,
 }
 
 impl Caller {
@@ -67,12 +90,18 @@ impl Caller {
             None => None,
             Some(level) => Some(Level::from_json(&level)?),
         };
+        let declared = meta.get(CAPABILITIES).filter(Json::is_object);
+        let Some(declared) = declared else {
+            let text = format!("missing _meta field \"{CAPABILITIES}\"");
+            return Err(invalid_params(text));
+        };
         Ok(Some(Self {
             era: Era::Modern,
-            capabilities: Capabilities::from_json(meta.get(CAPABILITIES).as_ref()),
+            capabilities: Capabilities::from_json(Some(&declared)),
             level,
             progress_token: progress_token(&meta),
             meta: Some(meta),
+            inputs: params.and_then(|params| params.get("inputResponses")),
         }))
     }
 
@@ -89,29 +118,29 @@ impl Caller {
             level,
             progress_token: meta.as_ref().and_then(progress_token),
             meta,
+            inputs: None,
         }
     }
 
     /// The `_meta` for the server: the client's, without what belongs to the client's request
-    /// alone, and with the level of log messages and a span of our own.
-    pub(crate) fn upstream_meta(&self) -> Option<Json> {
+    /// alone, and with its capabilities, the level of log messages and a span of our own.
+    pub(crate) fn upstream_meta(&self) -> Json {
         let mut meta = ObjectWriter::new();
-        let mut is_empty = self.level.is_none();
+        meta.raw(CAPABILITIES, &self.capabilities.to_json());
         if let Some(given) = &self.meta {
             given.members(|key, value| {
                 let reserved = key.starts_with("io.modelcontextprotocol/");
                 let traces = matches!(key, "traceparent" | "tracestate" | "baggage");
                 if key != "progressToken" && !reserved && !traces {
                     meta.raw(key, &value);
-                    is_empty = false;
                 }
             });
-            is_empty &= !trace::write_span(given, &mut meta);
+            trace::write_span(given, &mut meta);
         }
         if let Some(level) = self.level {
             meta.string(trunkline_wire::client::LOG_LEVEL, level.name());
         }
-        (!is_empty).then(|| meta.finish())
+        meta.finish()
     }
 }
 
@@ -175,6 +204,8 @@ mod tests {
     #[test]
     fn a_request_is_modern_if_it_names_its_version() {
         let modern = |meta: Value| {
+            let mut meta = meta;
+            meta["io.modelcontextprotocol/clientCapabilities"] = json!({});
             let params = Json::from(json!({ "_meta": meta }));
             Caller::modern(Some(&params)).map(|caller| caller.is_some())
         };
@@ -191,6 +222,8 @@ mod tests {
             error.data.unwrap().get("requested").unwrap().as_str(),
             r#""1900-01-01""#
         );
+        let bare = Json::from(json!({"_meta": {version: "2026-07-28"}}));
+        assert_eq!(Caller::modern(Some(&bare)).unwrap_err().code, -32602);
         let level = json!({version: "2026-07-28", "io.modelcontextprotocol/logLevel": "loud"});
         assert_eq!(modern(level).unwrap_err().code, -32602);
     }
@@ -204,11 +237,11 @@ mod tests {
         let caller = Caller::legacy(Capabilities::default(), None, Some(&params));
         assert_eq!(caller.progress_token.as_ref().unwrap().as_str(), r#""t""#);
         assert_eq!(
-            caller.upstream_meta().unwrap().as_str(),
-            r#"{"vendor/x":1}"#
+            caller.upstream_meta().as_str(),
+            r#"{"io.modelcontextprotocol/clientCapabilities":{},"vendor/x":1}"#
         );
         let plain = Json::from(json!({"_meta": {"progressToken": [1]}}));
         let caller = Caller::legacy(Capabilities::default(), None, Some(&plain));
-        assert!(caller.progress_token.is_none() && caller.upstream_meta().is_none());
+        assert!(caller.progress_token.is_none());
     }
 }

@@ -115,10 +115,8 @@ impl ClientSession {
                 .raw(true)
                 .unchecked(true)
                 .client(Arc::clone(session.key()))
-                .forward_url_elicitation(era == Era::Legacy);
-            if let Some(meta) = meta {
-                options = options.meta(meta);
-            }
+                .forward_url_elicitation(era == Era::Legacy)
+                .meta(meta);
             if call.wants_progress() || era == Era::Modern {
                 let call = Arc::clone(&call);
                 options = options.on_progress(move |progress| call.progress(&progress));
@@ -213,10 +211,8 @@ impl ClientSession {
     fn read_options(&self, open: &Arc<OpenCall>, caller: &Caller) -> ReadOptions<'static> {
         let mut options = ReadOptions::new()
             .client(Arc::clone(self.key()))
-            .forward_url_elicitation(caller.era == Era::Legacy);
-        if let Some(meta) = caller.upstream_meta() {
-            options = options.meta(meta);
-        }
+            .forward_url_elicitation(caller.era == Era::Legacy)
+            .meta(caller.upstream_meta());
         if open.wants_progress() || caller.era == Era::Modern {
             let call = Arc::clone(open);
             options = options.on_progress(move |progress| call.progress(&progress));

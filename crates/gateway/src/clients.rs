@@ -5,12 +5,12 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use trunkline::elicit::{Ask, ElicitAnswer, Elicitation, RootsRequest, SamplingRequest};
+use trunkline::elicit::{Ask as Asked, ElicitAnswer, Elicitation, RootsRequest, SamplingRequest};
 use trunkline::event::ServerNotification;
 use trunkline_wire::{Json, RpcError};
 
 use crate::client::View;
-use crate::open_call::{AskError, CURRENT, OpenCall};
+use crate::open_call::{Ask, AskError, CURRENT, OpenCall};
 use crate::session::ClientSession;
 
 /// The most pages to visit that are remembered.
@@ -72,7 +72,7 @@ impl Clients {
         let Some(target) = self.target(server, client.as_ref()) else {
             return ElicitAnswer::Pass;
         };
-        let is_url = matches!(elicitation.ask, Ask::Url(_));
+        let is_url = matches!(elicitation.ask, Asked::Url(_));
         let capabilities = target.capabilities();
         let can = if is_url {
             capabilities.url
@@ -99,12 +99,12 @@ impl Clients {
         } else {
             with_server(&elicitation)
         };
-        let asked = self.ask(
-            &target,
-            server,
-            client.as_ref(),
-            ("elicitation/create", Some(params)),
-        );
+        let question = Ask {
+            method: "elicitation/create",
+            params: Some(params),
+            key: elicitation.input_key.clone(),
+        };
+        let asked = self.ask(&target, server, client.as_ref(), question);
         match asked.await {
             Ok(answer) => ElicitAnswer::Forward(answer),
             Err(problem) => {
@@ -120,6 +120,7 @@ impl Clients {
         let SamplingRequest {
             server,
             client,
+            input_key: key,
             params,
             ..
         } = request;
@@ -128,7 +129,11 @@ impl Clients {
         if !target.capabilities().sampling {
             return Err("the client does not support sampling".to_owned());
         }
-        let question = ("sampling/createMessage", Some(params));
+        let question = Ask {
+            method: "sampling/createMessage",
+            params: Some(params),
+            key,
+        };
         self.ask(&target, &server, client.as_ref(), question).await
     }
 
@@ -138,8 +143,12 @@ impl Clients {
         if !target.capabilities().roots {
             return None;
         }
-        let client = Some(&request.client);
-        let asked = self.ask(&target, &request.server, client, ("roots/list", None));
+        let question = Ask {
+            method: "roots/list",
+            params: None,
+            key: request.input_key,
+        };
+        let asked = self.ask(&target, &request.server, Some(&request.client), question);
         asked.await.ok()
     }
 
@@ -150,9 +159,9 @@ impl Clients {
         target: &Target,
         server: &str,
         client: Option<&Arc<str>>,
-        (method, params): (&'static str, Option<Json>),
+        question: Ask,
     ) -> Result<Json, String> {
-        let mut asked = target.ask(method, params.clone()).await;
+        let mut asked = target.ask(question.clone()).await;
         loop {
             match asked {
                 Ok(answer) => return Ok(answer),
@@ -164,7 +173,7 @@ impl Clients {
             let Some(call) = call.filter(|_| CURRENT.try_with(|_| ()).is_err()) else {
                 return Err("the call has ended".to_owned());
             };
-            asked = call.ask(method, params.clone()).await;
+            asked = call.ask(question.clone()).await;
         }
     }
 
@@ -244,16 +253,16 @@ impl Target {
         }
     }
 
-    async fn ask(&self, method: &'static str, params: Option<Json>) -> Result<Json, AskError> {
+    async fn ask(&self, question: Ask) -> Result<Json, AskError> {
         match self {
-            Self::Call(call, _) => call.ask(method, params).await,
+            Self::Call(call, _) => call.ask(question).await,
             Self::Session(session) => {
                 let link = session.link().filter(|_| session.is_legacy());
                 let link = link.ok_or_else(|| {
                     AskError::Failed("the client can be asked only during a call".to_owned())
                 })?;
-                let params = params.unwrap_or_else(Json::empty_object);
-                let asked = link.request(method, params).await;
+                let params = question.params.unwrap_or_else(Json::empty_object);
+                let asked = link.request(question.method, params).await;
                 asked.map_err(|error| AskError::Failed(error.to_string()))
             }
         }

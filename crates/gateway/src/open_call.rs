@@ -38,8 +38,45 @@ struct Reply {
 struct Questions {
     open: Vec<Question>,
     count: u64,
+    /// Answers that came with the request, by key. Each is used once.
+    expected: Option<Json>,
+    used: Vec<String>,
     /// Whether the call has ended, so that it takes no more questions.
     ended: bool,
+}
+
+impl Questions {
+    /// Returns the answer that came with the request, if the server has not asked before.
+    fn take_expected(&mut self, key: &str) -> Option<Json> {
+        let answer = self.expected.as_ref()?.get(key).filter(Json::is_object)?;
+        if self.used.iter().any(|used| used == key) {
+            return None;
+        }
+        self.used.push(key.to_owned());
+        Some(answer)
+    }
+
+    /// Returns the key that the server chose, or another if there is none or it is taken.
+    fn free_key(&mut self, wanted: Option<String>) -> String {
+        let is_taken = |open: &[Question], key: &str| open.iter().any(|it| it.key == key);
+        let mut key = wanted.filter(|key| !is_taken(&self.open, key));
+        loop {
+            if let Some(key) = key {
+                return key;
+            }
+            self.count += 1;
+            key = Some(format!("q{}", self.count)).filter(|key| !is_taken(&self.open, key));
+        }
+    }
+}
+
+/// A question of a server, for the client of a call.
+#[derive(Clone)]
+pub(crate) struct Ask {
+    pub(crate) method: &'static str,
+    pub(crate) params: Option<Json>,
+    /// The key that the server chose, if it is modern.
+    pub(crate) key: Option<String>,
 }
 
 /// The reason that a question has no answer.
@@ -70,7 +107,10 @@ impl OpenCall {
                 progress_token: caller.progress_token.clone(),
                 level: caller.level,
             }),
-            questions: Mutex::default(),
+            questions: Mutex::new(Questions {
+                expected: caller.inputs.clone(),
+                ..Questions::default()
+            }),
             asked: Notify::new(),
         })
     }
@@ -117,11 +157,12 @@ impl OpenCall {
     }
 
     /// Asks the client, by a request (legacy) or with the result of its own (modern).
-    pub(crate) async fn ask(
-        &self,
-        method: &'static str,
-        params: Option<Json>,
-    ) -> Result<Json, AskError> {
+    pub(crate) async fn ask(&self, question: Ask) -> Result<Json, AskError> {
+        let Ask {
+            method,
+            params,
+            key,
+        } = question;
         if self.era == Era::Legacy {
             let link = Arc::clone(&self.reply().link);
             let params = params.unwrap_or_else(Json::empty_object);
@@ -134,8 +175,10 @@ impl OpenCall {
             if questions.ended {
                 return Err(AskError::CallEnded);
             }
-            questions.count += 1;
-            let key = format!("q{}", questions.count);
+            if let Some(answer) = key.as_ref().and_then(|key| questions.take_expected(key)) {
+                return Ok(answer);
+            }
+            let key = questions.free_key(key);
             questions.open.push(Question {
                 key,
                 method,
@@ -249,6 +292,38 @@ fn number(value: f64) -> serde_json::Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_question_keeps_its_key_unless_it_is_taken() {
+        let mut questions = Questions::default();
+        let mut ask = |wanted: Option<&str>| {
+            let key = questions.free_key(wanted.map(str::to_owned));
+            questions.open.push(Question {
+                key: key.clone(),
+                method: "roots/list",
+                params: None,
+                answer: oneshot::channel().0,
+            });
+            key
+        };
+        assert_eq!(ask(Some("name")), "name");
+        assert_eq!(ask(Some("q1")), "q1");
+        assert_eq!(ask(None), "q2");
+        assert_eq!(ask(Some("name")), "q3");
+    }
+
+    #[test]
+    fn an_answer_that_came_with_the_request_is_used_once() {
+        let mut questions = Questions {
+            expected: Json::parse(r#"{"name":{"action":"accept"},"bad":1}"#).ok(),
+            ..Questions::default()
+        };
+        let answer = questions.take_expected("name").unwrap();
+        assert_eq!(answer.as_str(), r#"{"action":"accept"}"#);
+        for key in ["name", "bad", "other"] {
+            assert!(questions.take_expected(key).is_none(), "{key}");
+        }
+    }
 
     #[test]
     fn progress_keeps_the_clients_token_and_plain_numbers() {

@@ -154,10 +154,11 @@ impl ClientSession {
             return Err(invalid_params("params must be an object"));
         }
         let params = params.as_ref();
-        if &*method == "initialize" {
+        let modern = Caller::modern(params)?;
+        if &*method == "initialize" && modern.is_none() {
             return self.initialize(params).await;
         }
-        let caller = Caller::modern(params)?.unwrap_or_else(|| {
+        let caller = modern.unwrap_or_else(|| {
             let (capabilities, level) = {
                 let state = self.state();
                 (state.legacy.unwrap_or_default(), state.level)

@@ -87,6 +87,8 @@ pub struct Elicitation {
     /// the user has finished at the page. Otherwise the server waits for that itself, and the
     /// answer says only whether the user agrees to open the page.
     pub repeats_call: bool,
+    /// The key under which the server asked, if the call is repeated with the answer (MRTR).
+    pub input_key: Option<String>,
     /// The params of `elicitation/create` as the server sent them.
     pub raw: Json,
 }
@@ -118,7 +120,12 @@ pub enum ElicitAnswer {
 }
 
 impl Elicitation {
-    pub(crate) fn new(server: &Arc<str>, asking: &Asking, params: Json) -> Self {
+    pub(crate) fn new(
+        server: &Arc<str>,
+        asking: &Asking,
+        input_key: Option<String>,
+        params: Json,
+    ) -> Self {
         let origin = asking.origin();
         let message: String = params.field("message").unwrap_or_default();
         let ask = if params.field::<String>("mode").as_deref() == Some("url") {
@@ -134,6 +141,7 @@ impl Elicitation {
             message: shown(&message).0.into_owned(),
             ask,
             repeats_call: asking.in_call,
+            input_key,
             raw: params,
         }
     }

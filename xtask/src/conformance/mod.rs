@@ -1,10 +1,12 @@
-//! `cargo xtask conformance`: the official conformance suite against `trunkline-conformance`.
+//! `cargo xtask conformance`: the official conformance suite, its client scenarios against
+//! `trunkline-conformance` and its server scenarios against `trunkline serve` ([`gateway`]).
 //!
 //! `crates/conformance/conformance-baseline.toml` lists the scenarios that do not pass, with
 //! reasons. It may only shrink: a listed scenario that passes is an error, and so is any other that
 //! fails.
 
 mod baseline;
+mod gateway;
 mod report;
 mod scenario;
 mod suite;
@@ -20,10 +22,13 @@ use crate::sh;
 use baseline::Baseline;
 use report::{Report, Row};
 use scenario::{Lab, Verdict};
-use suite::Case;
+use suite::{Case, Name};
 
 /// The client under test.
 const CLIENT: &str = "trunkline-conformance";
+
+/// The program whose gateway is tested.
+const PROGRAM: &str = "trunkline";
 
 /// The time limit of a cold release build on two cores.
 const BUILD_LIMIT: Duration = Duration::from_mins(30);
@@ -46,6 +51,9 @@ pub(crate) struct Options {
     /// Skip the scenarios in the baseline
     #[arg(long)]
     skip_expected: bool,
+    /// Run only the scenarios of this side
+    #[arg(long, value_enum)]
+    side: Option<Side>,
     /// Build the client in the dev profile
     #[arg(long)]
     dev: bool,
@@ -68,6 +76,15 @@ impl Options {
     }
 }
 
+/// A side of the suite.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Side {
+    /// The suite's client scenarios.
+    Client,
+    /// The suite's server scenarios, through the gateway.
+    Gateway,
+}
+
 /// Runs the scenarios and prints a table.
 pub(crate) fn run(options: &Options) -> Result<()> {
     run_noting(options).map(drop)
@@ -77,51 +94,67 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 pub(crate) fn run_noting(options: &Options) -> Result<String> {
     let folder = suite::install(options.no_install)?;
     let cases = suite::cases(&folder)?;
-    let baseline = Baseline::load(&cases)?;
+    let gateway = gateway::names(&folder)?;
+    let known: Vec<Name> = cases
+        .iter()
+        .map(Case::name)
+        .chain(gateway.clone())
+        .collect();
+    let baseline = Baseline::load(&known)?;
+    let is_chosen = |name: &Name, side: Side| {
+        let version = |version: &String| name.run.split(' ').any(|word| word == version);
+        (options.only.is_empty() || options.only.contains(&name.scenario))
+            && options.suite.as_ref().is_none_or(version)
+            && options.side.is_none_or(|only| only == side)
+            && !(options.skip_expected && baseline.reason(name).is_some())
+    };
     let chosen: Vec<Case> = cases
         .into_iter()
-        .filter(|case| options.only.is_empty() || options.only.contains(&case.scenario))
-        .filter(|case| options.suite.is_none() || options.suite.as_deref() == Some(case.suite()))
-        .filter(|case| !options.skip_expected || baseline.reason(case).is_none())
+        .filter(|case| is_chosen(&case.name(), Side::Client))
         .collect();
-    if chosen.is_empty() {
+    let through: Vec<Name> = gateway
+        .into_iter()
+        .filter(|name| is_chosen(name, Side::Gateway))
+        .collect();
+    if chosen.is_empty() && through.is_empty() {
         bail!("no scenario matches");
     }
-    let lab = Lab {
-        client: build(options.dev)?,
-        folder,
-        verbose: options.verbose,
-    };
-    let rows = play_all(&lab, &chosen, &baseline)?;
+    let mut rows = Vec::new();
+    if !chosen.is_empty() {
+        let lab = Lab {
+            client: build(CLIENT, options.dev)?,
+            folder: folder.clone(),
+            verbose: options.verbose,
+        };
+        rows = play_all(&lab, &chosen, &baseline)?;
+    }
+    if !through.is_empty() {
+        let program = build(PROGRAM, options.dev)?;
+        let reason = |name: &Name| baseline.reason(name).map(str::to_owned);
+        rows.extend(gateway::play(&folder, &program, &through, reason)?);
+    }
     Report { rows }.print()
 }
 
-/// Builds the client, with the workspace's features so that compiled dependencies are shared with a
+/// Builds a program, with the workspace's features so that compiled dependencies are shared with a
 /// test run.
-fn build(dev: bool) -> Result<PathBuf> {
+fn build(name: &str, dev: bool) -> Result<PathBuf> {
     let profile = if dev { "dev" } else { "release" };
-    let build = [
-        "build",
-        "--workspace",
-        "--bin",
-        CLIENT,
-        "--profile",
-        profile,
-    ];
+    let build = ["build", "--workspace", "--bin", name, "--profile", profile];
     sh::run(&mut sh::cargo(&build), BUILD_LIMIT)?;
     let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
-    let client = sh::root()
+    let program = sh::root()
         .join(target)
         .join(if dev { "debug" } else { "release" })
-        .join(CLIENT);
+        .join(name);
     // The suite splits its command at spaces.
-    if client.to_string_lossy().contains(char::is_whitespace) {
+    if program.to_string_lossy().contains(char::is_whitespace) {
         bail!(
-            "the suite cannot run a client whose path has spaces: {}",
-            client.display()
+            "the suite cannot run a program whose path has spaces: {}",
+            program.display()
         );
     }
-    Ok(client)
+    Ok(program)
 }
 
 /// Runs the scenarios and returns the rows in the order of `cases`.
@@ -137,8 +170,8 @@ fn play_all(lab: &Lab, cases: &[Case], baseline: &Baseline) -> Result<Vec<Row>> 
         .zip(rows)
         .map(|((_, case), (_, verdict))| {
             Ok(Row {
-                case: case.clone(),
-                reason: baseline.reason(case).map(str::to_owned),
+                name: case.name(),
+                reason: baseline.reason(&case.name()).map(str::to_owned),
                 verdict: verdict?,
             })
         })

@@ -4,7 +4,7 @@ use anyhow::{Result, bail};
 
 use super::baseline_path;
 use super::scenario::Verdict;
-use super::suite::Case;
+use super::suite::Name;
 
 /// The maximum number of failed checks in a row of the table.
 const NAMED: usize = 4;
@@ -14,7 +14,7 @@ const LAST_WORDS: usize = 12;
 
 /// A scenario and its result.
 pub(super) struct Row {
-    pub(super) case: Case,
+    pub(super) name: Name,
     /// Why it is expected to fail.
     pub(super) reason: Option<String>,
     pub(super) verdict: Verdict,
@@ -80,14 +80,14 @@ impl Report {
     /// Prints the table and returns the summary line. Fails on a difference from the baseline.
     pub(super) fn print(&self) -> Result<String> {
         let wide = |of: fn(&Row) -> usize| self.rows.iter().map(of).max().unwrap_or_default();
-        let run = wide(|row| row.case.run().len());
-        let scenario = wide(|row| row.case.scenario.len());
+        let run = wide(|row| row.name.run.len());
+        let scenario = wide(|row| row.name.scenario.len());
         println!("\n{:<run$}  {:<scenario$}  result", "suite", "scenario");
         for row in &self.rows {
             let line = format!(
                 "{:<run$}  {:<scenario$}  {:<13}  {}",
-                row.case.run(),
-                row.case.scenario,
+                row.name.run,
+                row.name.scenario,
                 row.outcome().word(),
                 row.note()
             );
@@ -120,7 +120,7 @@ impl Report {
 
     fn check(&self) -> Result<()> {
         let names = |outcome| -> Vec<String> {
-            let named = |row: &Row| format!("{} ({})", row.case.scenario, row.case.run());
+            let named = |row: &Row| format!("{} ({})", row.name.scenario, row.name.run);
             self.with(outcome).map(named).collect()
         };
         let (failed, passed) = (names(Outcome::Fail), names(Outcome::UnexpectedPass));
@@ -139,7 +139,7 @@ impl Report {
 }
 
 fn print_failure(row: &Row) {
-    println!("\n── {} {}", row.case.run(), row.case.scenario);
+    println!("\n── {} {}", row.name.run, row.name.scenario);
     for complaint in &row.verdict.complaints {
         println!("{}: {}", complaint.name, complaint.message);
     }
@@ -160,7 +160,10 @@ mod tests {
             message: String::new(),
         };
         Row {
-            case: Case::example("sse-retry"),
+            name: Name {
+                run: "0.1.16".to_owned(),
+                scenario: "sse-retry".to_owned(),
+            },
             reason: reason.map(str::to_owned),
             verdict: Verdict {
                 passed,

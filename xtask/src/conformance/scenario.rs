@@ -51,7 +51,7 @@ pub(super) struct Complaint {
 
 /// How the suite itself ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
+pub(super) enum End {
     Well,
     Badly,
     TooLate,
@@ -92,7 +92,7 @@ impl Lab {
             .env_remove("XDG_STATE_HOME")
             .env_remove("XDG_CACHE_HOME")
             .env("DBUS_SESSION_BUS_ADDRESS", "unix:path=/nonexistent");
-        let end = run_in_group(&mut command, &log)?;
+        let end = run_in_group(&mut command, &log, LIMIT)?;
         let said = fs::read_to_string(&log).unwrap_or_default();
         if self.verbose {
             println!("── {} {}\n{said}", case.run(), case.scenario);
@@ -148,7 +148,7 @@ fn judge(end: End, checks: &[Check], last_words: String) -> Verdict {
 }
 
 /// Runs a command in its own process group, and kills what is left of the group.
-fn run_in_group(command: &mut Command, log: &Path) -> Result<End> {
+pub(super) fn run_in_group(command: &mut Command, log: &Path, limit: Duration) -> Result<End> {
     let out = File::create(log).with_context(|| format!("could not create {}", log.display()))?;
     let err = out.try_clone()?;
     let mut child = command
@@ -159,7 +159,7 @@ fn run_in_group(command: &mut Command, log: &Path) -> Result<End> {
         .spawn()
         .context("could not start the suite")?;
     let group = Pid::from_child(&child);
-    let in_time = ends_in_time(group);
+    let in_time = ends_in_time(group, limit);
     // The child is not reaped yet, so its group id cannot be reused.
     let _ = kill_process_group(group, Signal::KILL);
     let status = child.wait()?;
@@ -171,10 +171,10 @@ fn run_in_group(command: &mut Command, log: &Path) -> Result<End> {
 }
 
 /// Waits for a child without reaping it.
-fn ends_in_time(child: Pid) -> bool {
+fn ends_in_time(child: Pid, limit: Duration) -> bool {
     let start = Instant::now();
     let peek = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-    while start.elapsed() < LIMIT {
+    while start.elapsed() < limit {
         if !matches!(waitid(WaitId::Pid(child), peek), Ok(None)) {
             return true;
         }
@@ -245,7 +245,7 @@ mod tests {
         let log = std::env::temp_dir().join(format!("xtask-group-{}", std::process::id()));
         let mut command = Command::new("sh");
         command.args(["-c", "sleep 61.0371 & echo started; exit 0"]);
-        assert_eq!(run_in_group(&mut command, &log).unwrap(), End::Well);
+        assert_eq!(run_in_group(&mut command, &log, LIMIT).unwrap(), End::Well);
         assert_eq!(fs::read_to_string(&log).unwrap(), "started\n");
         fs::remove_file(&log).unwrap();
         let alive = || {

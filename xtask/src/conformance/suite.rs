@@ -12,8 +12,12 @@ use crate::{interop, sh};
 /// The npm package.
 const PACKAGE: &str = "@modelcontextprotocol/conformance";
 
-/// The SDK behind the suite's servers.
-const SDK: (&str, &str) = ("@modelcontextprotocol/sdk", "1.32.2");
+/// The SDKs behind the suite's servers and behind those of `crates/conformance/server`.
+const SDK: [(&str, &str); 3] = [
+    ("@modelcontextprotocol/sdk", "1.32.2"),
+    ("@modelcontextprotocol/server", "2.4.0"),
+    ("@modelcontextprotocol/node", "2.1.2"),
+];
 
 /// The runs: a version of the suite and a selection of scenarios.
 const RUNS: [Run; 4] = [
@@ -62,6 +66,14 @@ impl fmt::Display for Run {
     }
 }
 
+/// A scenario as the baseline and the table name it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Name {
+    /// The run.
+    pub(super) run: String,
+    pub(super) scenario: String,
+}
+
 /// One scenario of one run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Case {
@@ -70,14 +82,17 @@ pub(super) struct Case {
 }
 
 impl Case {
-    /// The version of the suite.
-    pub(super) fn suite(&self) -> &'static str {
-        self.run.suite
-    }
-
     /// Returns the run's name in the baseline: version and selection.
     pub(super) fn run(&self) -> String {
         self.run.to_string()
+    }
+
+    /// Returns its name.
+    pub(super) fn name(&self) -> Name {
+        Name {
+            run: self.run(),
+            scenario: self.scenario.clone(),
+        }
     }
 
     /// Returns the command that runs this scenario, without the client and the result folder.
@@ -121,14 +136,14 @@ fn packages() -> Vec<String> {
     let suites = versions
         .into_iter()
         .map(|version| format!("{}@npm:{PACKAGE}@{version}", alias(version)));
-    suites.chain(interop::specs(&[SDK], "@")).collect()
+    suites.chain(interop::specs(&SDK, "@")).collect()
 }
 
 fn alias(version: &str) -> String {
     format!("suite-{version}")
 }
 
-fn suite(folder: &Path, version: &str) -> Command {
+pub(super) fn suite(folder: &Path, version: &str) -> Command {
     let modules = folder.join("node_modules");
     let mut command = Command::new(modules.join(".bin/node"));
     command.arg(modules.join(alias(version)).join("dist/index.js"));
@@ -158,14 +173,19 @@ fn scenarios(folder: &Path, run: Run) -> Result<Vec<String>> {
     if let Which::Spec(version) = run.which {
         list.args(["--spec-version", version]);
     }
-    let output = list
+    listed(&mut list).with_context(|| format!("the suite {run} cannot be used"))
+}
+
+/// Runs a command that lists scenarios.
+pub(super) fn listed(command: &mut Command) -> Result<Vec<String>> {
+    let output = command
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())
         .output()
-        .with_context(|| format!("could not start the suite {run}"))?;
+        .context("could not start the suite")?;
     let names = names(&String::from_utf8_lossy(&output.stdout));
     if !output.status.success() || names.is_empty() {
-        bail!("the suite {run} lists no scenarios");
+        bail!("the suite lists no scenarios");
     }
     Ok(names)
 }
@@ -205,6 +225,8 @@ mod tests {
             "suite-0.1.16@npm:@modelcontextprotocol/conformance@0.1.16",
             "suite-0.2.0-alpha.12@npm:@modelcontextprotocol/conformance@0.2.0-alpha.12",
             "@modelcontextprotocol/sdk@1.32.2",
+            "@modelcontextprotocol/server@2.4.0",
+            "@modelcontextprotocol/node@2.1.2",
         ];
         assert_eq!(packages(), expected);
     }

@@ -38,6 +38,7 @@ mod modern;
 mod oauth;
 mod old_sse;
 mod options;
+mod param_headers;
 mod post;
 mod respond;
 mod route;

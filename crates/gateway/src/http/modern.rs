@@ -50,6 +50,7 @@ pub(super) fn check(
         Some(body) if !MODERN.contains(&&*body) => return Err(unsupported(&body)),
         Some(_) => {}
     }
+    crate::caller::Caller::modern(params)?;
     let sent = header(headers, &METHOD)?;
     if sent != method {
         return Err(mismatch(&METHOD, &sent, method));
@@ -138,7 +139,10 @@ mod tests {
     }
 
     fn params(version: &str, rest: &str) -> Json {
-        let text = format!(r#"{{"_meta":{{"{META_VERSION}":"{version}"}}{rest}}}"#);
+        let meta = format!(
+            r#"{{"{META_VERSION}":"{version}","io.modelcontextprotocol/clientCapabilities":{{}}}}"#
+        );
+        let text = format!(r#"{{"_meta":{meta}{rest}}}"#);
         Json::parse(text).unwrap()
     }
 
@@ -218,6 +222,10 @@ mod tests {
             assert_eq!(found, *code, "{sent:?} {method} {version} {rest}");
         }
         let without = check(&headers(&[VERSION, LIST]), "tools/list", None);
+        assert_eq!(without.unwrap_err().code, RpcError::INVALID_PARAMS);
+        let bare = format!(r#"{{"_meta":{{"{META_VERSION}":"2026-07-28"}}}}"#);
+        let bare = Json::parse(bare).unwrap();
+        let without = check(&headers(&[VERSION, LIST]), "tools/list", Some(&bare));
         assert_eq!(without.unwrap_err().code, RpcError::INVALID_PARAMS);
     }
 

@@ -18,6 +18,7 @@ use super::identity::Identity;
 use super::link::{StreamLink, encode};
 use super::metrics::Limit;
 use super::modern;
+use super::param_headers;
 use super::respond::{self, HTTP, Response, SESSION_ID, UNKNOWN_SESSION};
 use super::session::{HttpSession, Kind, Request, deliver};
 use super::sse::{EventBody, EventId, Log};
@@ -33,6 +34,9 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The handshake has no stream to resume, so it may take longer.
 const HANDSHAKE_PATIENCE: Duration = Duration::from_mins(1);
+
+/// The time after which a client that has lost a stream connects again.
+const RETRY_MILLIS: u32 = 1000;
 
 const INITIALIZE: &str = "initialize";
 const LISTEN: &str = "subscriptions/listen";
@@ -166,10 +170,20 @@ impl Post<'_> {
         }
     }
 
+    /// Checks the headers of a modern request against its body.
+    fn check(&self, request: &Request) -> Result<(), RpcError> {
+        let params = request.params.as_ref();
+        modern::check(self.headers, &request.method, params)?;
+        if &*request.method != "tools/call" {
+            return Ok(());
+        }
+        param_headers::check(self.headers, &self.endpoint.gateway, self.view, params)
+    }
+
     /// Runs a modern request, which is cancelled when its response is dropped.
     async fn modern(&self, mut request: Request) -> Response {
         let endpoint = self.endpoint;
-        let checked = modern::check(self.headers, &request.method, request.params.as_ref());
+        let checked = self.check(&request);
         if let Err(error) = checked {
             return respond::error(StatusCode::BAD_REQUEST, Some(&request.id), &error);
         }
@@ -413,7 +427,7 @@ impl Endpoint {
                 stream: id,
                 number: 0,
             };
-            return body.preamble(format!("id: {place}\ndata: \n\n"));
+            return body.preamble(format!("id: {place}\nretry: {RETRY_MILLIS}\ndata: \n\n"));
         }
         body
     }

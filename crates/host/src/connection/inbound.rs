@@ -56,13 +56,29 @@ impl Inbound {
             .take()
     }
 
+    /// Handles a request, or an input that a response asks for under `key`.
+    fn answer(
+        &self,
+        key: Option<&str>,
+        method: ByteString,
+        params: Option<Json>,
+    ) -> ResponseFuture {
+        match &*method {
+            "roots/list" => self.roots(key),
+            "elicitation/create" => self.elicit(key, params.unwrap_or_else(Json::empty_object)),
+            "sampling/createMessage" => self.sample(key, params),
+            _ => Box::pin(async move { Err(RpcError::method_not_found(&method)) }),
+        }
+    }
+
     /// Asks hooks and the user (ELI-1).
-    fn elicit(&self, params: Json) -> ResponseFuture {
+    fn elicit(&self, key: Option<&str>, params: Json) -> ResponseFuture {
         if !self.shared.broker.is_staffed() {
             return Box::pin(async move { Ok(cancel()) });
         }
         let (broker, recorder) = (Arc::clone(&self.shared.broker), self.recorder.clone());
         let (server, in_flight) = (Arc::clone(&self.server), Arc::clone(&self.in_flight));
+        let key = key.map(str::to_owned);
         Box::pin(async move {
             let asking = match in_flight.asking().await {
                 Ok(asking) => asking,
@@ -73,7 +89,7 @@ impl Inbound {
             };
             let bytes = params.as_str().len();
             let elicitation = move || {
-                let elicitation = Elicitation::new(&server, &asking, params);
+                let elicitation = Elicitation::new(&server, &asking, key, params);
                 (elicitation, asking)
             };
             let Ok((elicitation, asking)) = offload(bytes, elicitation).await else {
@@ -93,32 +109,35 @@ impl Inbound {
     }
 
     /// Asks the embedder's model.
-    fn sample(&self, params: Option<Json>) -> ResponseFuture {
+    fn sample(&self, key: Option<&str>, params: Option<Json>) -> ResponseFuture {
         let (sampling, server) = (self.shared.sampling.clone(), Arc::clone(&self.server));
         let (in_flight, recorder) = (Arc::clone(&self.in_flight), self.recorder.clone());
+        let key = key.map(str::to_owned);
         Box::pin(async move {
             let asking = in_flight.asking().await.map_err(|problem| {
                 recorder.notice(problem.reason());
                 RpcError::new(RpcError::INTERNAL_ERROR, problem.reason())
             })?;
+            let client = asking.client();
             tokio::select! {
                 biased;
                 () = asking.ended() => {
                     let reason = NoAsker::Ended.reason();
                     Err(RpcError::new(RpcError::INTERNAL_ERROR, reason))
                 }
-                answer = sampling::answer(sampling.as_ref(), &server, asking.client(), params) => {
+                answer = sampling::answer(sampling.as_ref(), &server, client, key, params) => {
                     answer
                 }
             }
         })
     }
 
-    fn roots(&self) -> ResponseFuture {
+    fn roots(&self, key: Option<&str>) -> ResponseFuture {
         let client = self.in_flight.current_client();
         let request = client.map(|client| RootsRequest {
             server: Arc::clone(&self.server),
             client,
+            input_key: key.map(str::to_owned),
         });
         let roots = self.shared.roots.clone();
         let project_dir = self.shared.settings.project_dir.as_deref().map(Arc::from);
@@ -165,12 +184,11 @@ pub(super) fn capabilities(has_model: bool) -> Json {
 
 impl Handler for Inbound {
     fn request(&self, method: ByteString, params: Option<Json>) -> ResponseFuture {
-        match &*method {
-            "roots/list" => self.roots(),
-            "elicitation/create" => self.elicit(params.unwrap_or_else(Json::empty_object)),
-            "sampling/createMessage" => self.sample(params),
-            _ => Box::pin(async move { Err(RpcError::method_not_found(&method)) }),
-        }
+        self.answer(None, method, params)
+    }
+
+    fn input(&self, key: &str, method: ByteString, params: Option<Json>) -> ResponseFuture {
+        self.answer(Some(key), method, params)
     }
 
     fn prompts_user(&self, method: &str) -> bool {

@@ -32,6 +32,8 @@ pub struct RootsRequest {
     pub server: Arc<str>,
     /// The client whose call or server asks.
     pub client: Arc<str>,
+    /// The key under which the server asked, if the call is repeated with the answer (MRTR).
+    pub input_key: Option<String>,
 }
 
 /// Returns the roots for a client; without one, or without its answer, the project directory.
@@ -103,6 +105,7 @@ mod tests {
             let request = client.map(|client| RootsRequest {
                 server: "s".into(),
                 client: client.into(),
+                input_key: None,
             });
             let dir: Arc<Path> = Path::new("/p").into();
             let answer = answer(Some(Arc::clone(&roots)), request, Some(dir)).await;

@@ -41,6 +41,8 @@ pub struct SamplingRequest {
     /// The client of the calls that it may belong to:
     /// [`CallOptions::client`](crate::CallOptions::client).
     pub client: Option<Arc<str>>,
+    /// The key under which the server asked, if the call is repeated with the answer (MRTR).
+    pub input_key: Option<String>,
     /// The params of `sampling/createMessage`: `messages`, `systemPrompt`, `maxTokens`, …;
     /// untrusted text, without hidden characters.
     pub params: Json,
@@ -60,6 +62,7 @@ pub(super) fn answer(
     sampling: Option<&Arc<dyn Sampling>>,
     server: &Arc<str>,
     client: Option<Arc<str>>,
+    input_key: Option<String>,
     params: Option<Json>,
 ) -> ResponseFuture {
     let Some(sampling) = sampling else {
@@ -77,6 +80,7 @@ pub(super) fn answer(
         let message = sampling.create_message(SamplingRequest {
             server,
             client,
+            input_key,
             params,
         });
         match tokio::time::timeout(SAMPLING_TIMEOUT, message).await {
@@ -163,6 +167,7 @@ mod tests {
                 Some(&model()),
                 &"s".into(),
                 None,
+                None,
                 Some(params.clone().into()),
             )
             .await;
@@ -180,6 +185,7 @@ mod tests {
         let none = answer(
             None,
             &"s".into(),
+            None,
             None,
             Some(json!({"messages": []}).into()),
         )

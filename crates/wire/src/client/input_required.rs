@@ -176,7 +176,7 @@ impl Client {
             let answer = self
                 .shared
                 .handler
-                .request(method.clone(), request.get("params"))
+                .input(key, method.clone(), request.get("params"))
                 .await;
             answer.map_err(|error| {
                 RequestError::Malformed(format!(

@@ -50,19 +50,32 @@ impl HeaderParameter {
         Ok(found)
     }
 
-    /// Returns the value as text, if the arguments contain one that fits into a header.
-    fn value(&self, arguments: &Value) -> Option<String> {
-        let value = self
-            .path
-            .iter()
-            .try_fold(arguments, |value, name| value.get(name))?;
+    /// Returns the value of the header for these arguments.
+    pub fn header_value(&self, arguments: &Value) -> HeaderValue {
+        let mut path = self.path.iter();
+        let value = path.try_fold(arguments, |value, name| value.get(name));
         match value {
-            Value::String(text) => Some(text.clone()),
-            Value::Bool(set) => Some(set.to_string()),
-            Value::Number(number) => whole(number).map(|number| number.to_string()),
-            _ => None,
+            None | Some(Value::Null) => HeaderValue::Absent,
+            Some(Value::String(text)) => HeaderValue::Text(text.clone()),
+            Some(Value::Bool(set)) => HeaderValue::Text(set.to_string()),
+            Some(Value::Number(number)) => match whole(number) {
+                Some(number) => HeaderValue::Text(number.to_string()),
+                None => HeaderValue::Unfit,
+            },
+            Some(_) => HeaderValue::Unfit,
         }
     }
+}
+
+/// The value of a header parameter in the arguments of a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HeaderValue {
+    /// The text of the header, before its encoding.
+    Text(String),
+    /// The arguments have no value, or null.
+    Absent,
+    /// The value fits into no header.
+    Unfit,
 }
 
 /// Returns the header names and values of the parameters that have a value.
@@ -81,8 +94,10 @@ pub(crate) fn header_values(
             &parsed
         }
     };
-    let value =
-        |parameter: &HeaderParameter| Some((parameter.header.clone(), parameter.value(tree)?));
+    let value = |parameter: &HeaderParameter| match parameter.header_value(tree) {
+        HeaderValue::Text(text) => Some((parameter.header.clone(), text)),
+        HeaderValue::Absent | HeaderValue::Unfit => None,
+    };
     parameters.iter().filter_map(value).collect()
 }
 

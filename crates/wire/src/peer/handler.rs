@@ -32,6 +32,13 @@ pub trait Handler: Send + Sync + 'static {
         self.request(method, params)
     }
 
+    /// As [`Handler::request`], for an input that the response to one of our requests asks for, by
+    /// its key there (MRTR).
+    fn input(&self, key: &str, method: ByteString, params: Option<Json>) -> ResponseFuture {
+        let _ = key;
+        self.request(method, params)
+    }
+
     /// Returns true if the response to this method needs the user. Call timeouts are paused
     /// meanwhile.
     fn prompts_user(&self, method: &str) -> bool {
