@@ -33,4 +33,4 @@ pub use hosts::HostRule;
 pub use launch::{INHERITED_VARIABLES, LAUNCHER_ARG, Launch, SPEC_VARIABLE};
 pub use profile::{DEFAULT_PROFILE, GrantedPath, Limits, Network, Profile};
 pub use resolve::{Places, SYSTEM_PATHS};
-pub use rules::{Access, Grant, Rules};
+pub use rules::{Access, Grant, OwnExecute, Rules};

@@ -26,6 +26,7 @@ mod plan;
 mod privileges;
 mod proxy;
 mod seccomp;
+mod sockets;
 mod supervisor;
 
 use std::ffi::OsStr;
