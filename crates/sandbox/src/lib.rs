@@ -30,7 +30,7 @@ mod rules;
 pub use decision::{Bounds, Profiles, Request, Requirement, Sandbox};
 pub use explain::explain;
 pub use hosts::HostRule;
-pub use launch::{INHERITED_VARIABLES, LAUNCHER_ARG, Launch, SPEC_VARIABLE};
+pub use launch::{INHERITED_VARIABLES, LAUNCHER_ARG, LAUNCHER_PROGRAM, Launch, SPEC_VARIABLE};
 pub use profile::{DEFAULT_PROFILE, GrantedPath, Limits, Network, Profile};
 pub use resolve::{Places, SYSTEM_PATHS};
 pub use rules::{Access, Grant, OwnExecute, Rules};

@@ -18,6 +18,7 @@ pub enum Access {
 
 /// A path and everything below it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Grant {
     /// The path, which is absolute and has no `..`.
@@ -72,6 +73,7 @@ impl Grant {
 
 /// Whether programs can be started from the directories that a sandbox has of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct OwnExecute {
     /// From the private `/tmp`, and from memory.
@@ -97,6 +99,7 @@ impl OwnExecute {
 
 /// What a server may do: a list of all that is allowed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Rules {
     /// The paths that exist for the server, besides its own `/proc`, `/dev` and `/tmp`.

@@ -151,7 +151,11 @@ fn enter(mut launch: Launch, command: &[String]) -> Exit {
     };
     launch.command = program;
     launch.args = args;
-    let mut launcher = std::process::Command::new("/proc/self/exe");
+    let Some(launcher) = session::sandbox_launcher() else {
+        output::error("the path of this program is unknown", None);
+        return Exit::NotConnected;
+    };
+    let mut launcher = std::process::Command::new(launcher);
     launcher
         .arg(trunkline_sandbox::LAUNCHER_ARG)
         .env_clear()

@@ -84,7 +84,7 @@ pub fn verify(dir: impl AsRef<Path>) -> io::Result<AuditReport> {
                 report.first.get_or_insert(seq);
                 report.last = Some(seq);
                 report.hash = Some(link.prev.clone());
-                if head.as_ref().is_some_and(|head| head.seq == seq) {
+                if head.as_ref().is_some_and(|head| head.next() == seq + 1) {
                     head_hash = Some(link.prev.clone());
                 }
             } else if let Err(LineProblem::Altered { seq }) = followed {

@@ -12,7 +12,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use rustix::process::{WaitOptions, set_parent_process_death_signal, wait};
 
-use super::control::{self, Event, Start};
+use super::control::{self, Event, Go, Start};
 use super::mounts::Own;
 use super::seccomp::Memory;
 use super::{because, landlock, limits, mounts, net, privileges, seccomp};
@@ -98,6 +98,8 @@ fn confine_and_spawn(start: &Start, stdin: OwnedFd, control: &UnixStream) -> Res
     )
     .map_err(because("the supervisor is gone"))?;
     drop(listener);
+    let go = control::receive::<Go>(control).map_err(because("the supervisor is gone"))?;
+    go.ok_or("the supervisor is gone")?;
     seccomp::restrict(memory)?;
     let child = command.spawn().map_err(|error| {
         let hint = "is everything it needs in \"read\"?";

@@ -11,7 +11,7 @@ use nix::sys::signal::{SigSet, Signal, kill};
 use nix::unistd::Pid;
 
 use super::cgroup::Cgroup;
-use super::control::{self, Event, Start};
+use super::control::{self, Event, Go, Start};
 use super::plan::Plan;
 use super::{ENTER, FAILED, INIT, because, limits, namespaces, privileges, proxy, report};
 use crate::launch::{LAUNCHER_ARG, Launch};
@@ -40,21 +40,33 @@ pub(super) fn run() -> Result<ExitCode, String> {
         namespaces::enter()?;
         spawn(INIT, theirs.into())?
     };
-    if let Some(cgroup) = &cgroup {
-        cgroup.add(child.id())?;
-    }
     let hosts = match &launch.rules.network {
         Network::Hosts(hosts) => hosts.clone(),
         _ => Vec::new(),
     };
     let start = Start { launch, plan };
-    let ending = control::send(&ours, &start, Some(rustix::stdio::stdin()))
-        .map_err(|_| ())
-        .and_then(|()| {
-            drop(start);
-            let _ = detach();
-            follow(&ours, hosts)
-        });
+    let stdin = rustix::stdio::stdin();
+    let join = || {
+        cgroup
+            .as_ref()
+            .map_or(Ok(()), |group| group.add(child.id()))
+    };
+    // Entering the group takes the kernel milliseconds: `init` builds the sandbox meanwhile. A
+    // child of `enter` would be outside of the group, so that one waits.
+    let sent = if has_proxy {
+        join()?;
+        control::send(&ours, &Go, None).and_then(|()| control::send(&ours, &start, Some(stdin)))
+    } else {
+        let sent = control::send(&ours, &start, Some(stdin));
+        join()?;
+        sent
+    };
+    let sent = sent.and_then(|()| control::send(&ours, &Go, None));
+    drop(start);
+    let ending = sent.map_err(|_| ()).and_then(|()| {
+        let _ = detach();
+        follow(&ours, hosts)
+    });
     let status = child.wait().map_err(because("the sandbox was lost"))?;
     drop(cgroup);
     Ok(match ending {
