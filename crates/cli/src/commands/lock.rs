@@ -221,7 +221,7 @@ async fn npm(package: &Package) -> Result<LockedPackage, String> {
     let spec = format!("{}@{requested}", package.name);
     let mut words = vec!["view", "--json"];
     words.extend(options(package));
-    words.extend(["--", &spec, "version", "dist.integrity"]);
+    words.extend([&spec, "version", "dist.integrity"]);
     let answer = ask("npm", &words, variables(package), None).await?;
     let answer: Value =
         serde_json::from_str(&answer).map_err(|_| "npm did not answer with JSON".to_owned())?;
