@@ -42,6 +42,9 @@ pub struct Launch {
     pub cwd: Option<PathBuf>,
     /// Whether it may start elsewhere if it cannot see its working directory.
     pub cwd_optional: bool,
+    /// A file to write [`Observations`](crate::Observations) to: the server is traced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observe: Option<PathBuf>,
 }
 
 /// Does not show the values of variables: they may be secrets (SEC-1).
@@ -90,6 +93,7 @@ impl Launch {
             env,
             cwd: None,
             cwd_optional: true,
+            observe: None,
         }
     }
 

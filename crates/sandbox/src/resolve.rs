@@ -45,7 +45,7 @@ pub const SYSTEM_PATHS: [&str; 34] = [
 
 /// Places in a home directory that the word `home` leaves out: they hold credentials, or programs
 /// start from them.
-const NOT_HOME: [&str; 56] = [
+pub(crate) const NOT_HOME: [&str; 56] = [
     ".anthropic",
     ".aws",
     ".azure",

@@ -2,5 +2,7 @@
 
 mod escapes;
 mod holes;
+#[cfg(target_arch = "x86_64")]
+mod learn;
 mod ordinary;
 mod settings;
