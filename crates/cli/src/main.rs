@@ -317,7 +317,7 @@ async fn run(args: Args) -> Exit {
         #[cfg(unix)]
         Command::Daemon(daemon) => commands::daemon::run(daemon, json).await,
         Command::Serve(serve) => commands::serve::run(config, *serve, json).await,
-        Command::Sandbox(sandbox) => commands::sandbox::run(&config, &sandbox, json),
+        Command::Sandbox(sandbox) => commands::sandbox::run(&config, &sandbox, json).await,
         Command::Completions(completions) => commands::completions::run(&completions, json),
         Command::CheckCatalogs => background::run(&config).await,
         Command::Man { out } => commands::man::run(out.as_deref(), json),

@@ -354,9 +354,16 @@ pub(crate) fn builder(layout: Option<&Layout>) -> HostBuilder {
     builder
 }
 
-/// Sets up sandboxes: this program is their launcher, and its files are hidden from them.
+/// The launcher of sandboxed servers: the small program beside this one, or this one.
+pub(crate) fn sandbox_launcher() -> Option<PathBuf> {
+    let program = std::env::current_exe().ok()?;
+    let small = program.with_file_name(trunkline_sandbox::LAUNCHER_PROGRAM);
+    Some(if small.is_file() { small } else { program })
+}
+
+/// Sets up sandboxes, from which this program's files are hidden.
 fn sandbox(mut builder: HostBuilder, layout: Option<&Layout>) -> HostBuilder {
-    if let Ok(program) = std::env::current_exe() {
+    if let Some(program) = sandbox_launcher() {
         builder = builder.sandbox_launcher(program);
     }
     // Whoever reaches the daemon's socket can start any program outside of the sandbox.

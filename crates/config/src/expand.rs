@@ -106,6 +106,8 @@ pub(crate) struct ExpansionReport {
     odd: UniqueVec<String>,
     /// References that stay in place until the connection is made.
     keyring: UniqueVec<KeyringRef>,
+    /// Variables of the user's environment whose values were filled in.
+    variables: UniqueVec<String>,
     /// How much the values have added.
     added: usize,
 }
@@ -142,6 +144,11 @@ impl ExpansionReport {
     /// Whether the values have added more than an entry may contain.
     pub(crate) fn is_too_long(&self) -> bool {
         self.added > MAX_ADDED
+    }
+
+    /// Variables of the user's environment whose values were filled in.
+    pub(crate) fn take_variables(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.variables).list
     }
 
     /// References that stay in place until the connection is made.
@@ -223,6 +230,9 @@ pub(crate) fn expand(
                 } else {
                     environment.get(name)
                 };
+                if value.is_some() && !environment.own.contains_key(name) {
+                    report.variables.push(name.to_owned());
+                }
                 if let Some(value) = value.or_else(|| default.map(str::to_owned)) {
                     report.added += value.len();
                     if report.is_too_long() {

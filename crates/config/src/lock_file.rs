@@ -53,6 +53,12 @@ pub struct LockedPackage {
     /// The hashes of its content, as the registry lists them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub integrity: Vec<String>,
+    /// Further packages that the command installs, as it names them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<String>,
+    /// The registries that the command or the entry's `env` names, without credentials.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub registries: Vec<String>,
 }
 
 impl LockedPackage {
@@ -63,6 +69,8 @@ impl LockedPackage {
             name: package.name.clone(),
             version: version.into(),
             integrity,
+            also: package.also.clone(),
+            registries: package.shown_registries(),
         }
     }
 }
@@ -147,7 +155,10 @@ impl LockedServer {
                     locked.name
                 ));
             }
-            (Some(locked), Some(package)) => found.extend(package_difference(locked, &package)),
+            (Some(locked), Some(package)) => {
+                found.extend(package_difference(locked, &package));
+                found.extend(surroundings_difference(locked, &package));
+            }
         }
         let now = Self::of_files(entry).files;
         for (path, hash) in &self.files {
@@ -180,6 +191,22 @@ fn package_difference(locked: &LockedPackage, package: &Package) -> Option<Strin
             "it runs any version of {name}, locked is {version}; pin that version in its command"
         )),
     }
+}
+
+/// Differences in what is installed beside a package, and in where it comes from.
+fn surroundings_difference(locked: &LockedPackage, package: &Package) -> Vec<String> {
+    let registries = package.shown_registries();
+    let mut found = Vec::new();
+    for (now, then, what) in [
+        (&package.also, &locked.also, "installs"),
+        (&registries, &locked.registries, "takes packages from"),
+    ] {
+        let added = now.iter().filter(|one| !then.contains(one));
+        found.extend(added.map(|one| format!("it {what} {one}, which is not locked")));
+        let removed = then.iter().filter(|one| !now.contains(one));
+        found.extend(removed.map(|one| format!("it {what} {one} no more, which is locked")));
+    }
+    found
 }
 
 /// The lock files beside the servers files of a project's entries, each read once.
@@ -233,6 +260,8 @@ mod tests {
                 name: "x".to_owned(),
                 version: version.to_owned(),
                 integrity: Vec::new(),
+                also: Vec::new(),
+                registries: Vec::new(),
             }),
             ..LockedServer::default()
         };
@@ -248,6 +277,14 @@ mod tests {
                 "it runs any version of x, locked is 1.2.3; pin that version in its command",
             ),
             (&["-y", "y@1.2.3"], "it runs the package y, locked is x"),
+            (
+                &["--registry=https://r.example", "x@1.2.3"],
+                "it takes packages from --registry=https://r.example, which is not locked",
+            ),
+            (
+                &["-p", "x@1.2.3", "-p", "y@1.2.3", "x"],
+                "it installs y@1.2.3, which is not locked",
+            ),
         ] {
             let entry = ServerEntry::stdio("s", "npx", args.iter().copied());
             let found = locked("1.2.3").differences(&entry);

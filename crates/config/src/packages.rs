@@ -30,6 +30,11 @@ pub struct Package {
     pub requested: Option<String>,
     /// Whether that stands for one content, now and later.
     pub is_pinned: bool,
+    /// Further packages that the command installs beside it, as it names them.
+    pub also: Vec<String>,
+    /// The registries that the command or the entry's `env` names, as `--option=value` and
+    /// `VARIABLE=value`; without any, the package manager chooses.
+    pub registries: Vec<String>,
 }
 
 /// Options of npx and its kin that take the next word.
@@ -117,10 +122,66 @@ const DOCKER_FLAGS: &[&str] = &[
     "--help",
 ];
 
+/// Options of npx and its kin that choose where packages come from.
+const NPM_REGISTRIES: &[&str] = &["--registry", "--userconfig"];
+
+/// Options of uvx and pipx that choose where packages come from, and their short forms.
+const PYTHON_REGISTRIES: &[&str] = &[
+    "--index-url",
+    "--index",
+    "--default-index",
+    "--extra-index-url",
+    "--find-links",
+    "--config-file",
+];
+const PYTHON_SHORT: &[(&str, &str)] = &[("-i", "--index-url"), ("-f", "--find-links")];
+
+/// Options of uvx that add a package.
+const PYTHON_ALSO: &[&str] = &["--with", "--with-editable", "--with-requirements"];
+
+/// Variables that choose where packages come from, in lower case.
+const REGISTRY_VARIABLES: &[&str] = &[
+    "npm_config_registry",
+    "npm_config_userconfig",
+    "pip_extra_index_url",
+    "pip_find_links",
+    "pip_index_url",
+    "uv_config_file",
+    "uv_default_index",
+    "uv_extra_index_url",
+    "uv_find_links",
+    "uv_index",
+    "uv_index_url",
+    "yarn_npm_registry_server",
+];
+
 impl Package {
     /// Returns the package that an entry's command fetches; `None` for other commands.
     pub fn of(entry: &ServerEntry) -> Option<Self> {
-        Self::of_command(&entry.transport.argv()?)
+        let mut package = Self::of_command(&entry.transport.argv()?)?;
+        let env = entry.transport.stdio().map(|stdio| &stdio.env);
+        for (name, value) in env.into_iter().flatten() {
+            if REGISTRY_VARIABLES.contains(&name.to_ascii_lowercase().as_str()) {
+                package
+                    .registries
+                    .push(format!("{name}={}", value.expose()));
+            }
+        }
+        package.registries.sort();
+        Some(package)
+    }
+
+    /// The registries without credentials, for a file that others read.
+    pub fn shown_registries(&self) -> Vec<String> {
+        let shown = self.registries.iter().map(|text| {
+            let Some((before, rest)) = text.split_once("://") else {
+                return text.clone();
+            };
+            let end = rest.find('/').unwrap_or(rest.len());
+            let host = rest[..end].rfind('@').map_or(0, |at| at + 1);
+            format!("{before}://{}", &rest[host..])
+        });
+        shown.collect()
     }
 
     /// Returns the package that a command fetches.
@@ -146,7 +207,14 @@ impl Package {
             "env" => {
                 let is_word = |arg: &&&str| !arg.starts_with('-') && !arg.contains('=');
                 let at = args.iter().position(|arg| is_word(&arg))?;
-                Self::of_command(&args[at..])
+                let mut package = Self::of_command(&args[at..])?;
+                let chooses = |word: &&&str| {
+                    let (name, _) = word.split_once('=').unwrap_or_default();
+                    REGISTRY_VARIABLES.contains(&name.to_ascii_lowercase().as_str())
+                };
+                let chosen = args[..at].iter().filter(chooses);
+                package.registries.extend(chosen.map(ToString::to_string));
+                Some(package)
             }
             "cmd" if first.eq_ignore_ascii_case("/c") => Self::of_command(rest),
             _ => None,
@@ -211,8 +279,45 @@ fn subject<'a>(
     found
 }
 
+/// The values of options before the package's own words, as `--option=value`.
+fn options(args: &[&str], names: &[&str], takes_word: impl Fn(&str) -> bool) -> Vec<String> {
+    let (mut args, mut found) = (args.iter(), Vec::new());
+    while let Some(arg) = args.next() {
+        if *arg == "--" || !arg.starts_with('-') {
+            break;
+        }
+        let (option, value) = match arg.split_once('=') {
+            Some((option, value)) => (option, Some(value)),
+            None if takes_word(arg) || names.contains(arg) => (*arg, args.next().copied()),
+            None => (*arg, None),
+        };
+        if let (true, Some(value)) = (names.contains(&option), value) {
+            found.push(format!("{option}={value}"));
+        }
+    }
+    found
+}
+
 fn npm(args: &[&str]) -> Option<Package> {
-    let spec = subject(args, &["-p", "--package"], |arg| NPM_VALUES.contains(&arg))?;
+    let named_by = ["-p", "--package"];
+    let takes_word = |arg: &str| NPM_VALUES.contains(&arg);
+    let spec = subject(args, &named_by, takes_word)?;
+    let package = npm_spec(spec);
+    let others = options(args, &named_by, takes_word).into_iter().skip(1);
+    let also: Vec<String> = others
+        .filter_map(|option| Some(option.split_once('=')?.1.to_owned()))
+        .collect();
+    Some(Package {
+        is_pinned: package.is_pinned && also.iter().all(|spec| npm_spec(spec).is_pinned),
+        also,
+        registries: options(args, NPM_REGISTRIES, |arg| {
+            takes_word(arg) || named_by.contains(&arg)
+        }),
+        ..package
+    })
+}
+
+fn npm_spec(spec: &str) -> Package {
     let at = spec.char_indices().skip(1).find(|(_, c)| *c == '@');
     let (name, version) = match at {
         Some((at, _)) => (&spec[..at], Some(&spec[at + 1..])),
@@ -225,16 +330,56 @@ fn npm(args: &[&str]) -> Option<Package> {
     } else {
         version.is_some_and(is_exact_version)
     };
-    Some(Package {
+    Package {
         registry: Registry::Npm,
         name: name.to_owned(),
         requested: version.map(str::to_owned),
         is_pinned,
-    })
+        also: Vec::new(),
+        registries: Vec::new(),
+    }
 }
 
 fn python(args: &[&str], named_by: &str) -> Option<Package> {
-    let spec = subject(args, &[named_by], |arg| PYTHON_VALUES.contains(&arg))?;
+    let takes_word = |arg: &str| arg == named_by || PYTHON_VALUES.contains(&arg);
+    let spec = subject(args, &[named_by], takes_word)?;
+    let package = python_spec(spec);
+    // Files of requirements and directories stand for no one content.
+    let mut are_pinned = true;
+    let mut also = Vec::new();
+    for option in options(args, &[PYTHON_ALSO, &[named_by]].concat(), takes_word) {
+        match option.split_once('=') {
+            Some((name, value)) if name == named_by && value == spec => {}
+            Some((name, value)) if name == "--with" || name == named_by => {
+                for value in value.split(',') {
+                    are_pinned &= python_spec(value).is_pinned;
+                    also.push(value.to_owned());
+                }
+            }
+            _ => {
+                are_pinned = false;
+                also.push(option);
+            }
+        }
+    }
+    let short = PYTHON_SHORT.iter().map(|(short, _)| *short);
+    let names: Vec<&str> = PYTHON_REGISTRIES.iter().copied().chain(short).collect();
+    let registries = options(args, &names, takes_word).into_iter().map(|option| {
+        let long = PYTHON_SHORT.iter().find_map(|(short, long)| {
+            let value = option.strip_prefix(short)?.strip_prefix('=')?;
+            Some(format!("{long}={value}"))
+        });
+        long.unwrap_or(option)
+    });
+    Some(Package {
+        is_pinned: package.is_pinned && are_pinned,
+        also,
+        registries: registries.collect(),
+        ..package
+    })
+}
+
+fn python_spec(spec: &str) -> Package {
     let (name, requested, is_pinned) = if spec.contains("://") {
         let commit = spec.rsplit_once('@').map(|(_, commit)| commit);
         let commit = commit.map(|commit| commit.split('#').next().unwrap_or(commit));
@@ -259,12 +404,14 @@ fn python(args: &[&str], named_by: &str) -> Option<Package> {
         (name, Some(range).filter(|range| !range.is_empty()), false)
     };
     let name = name.split('[').next().unwrap_or(name);
-    Some(Package {
+    Package {
         registry: Registry::Pypi,
         name: name.trim().to_owned(),
         requested: requested.map(|version| version.trim().to_owned()),
         is_pinned,
-    })
+        also: Vec::new(),
+        registries: Vec::new(),
+    }
 }
 
 fn image(args: &[&str]) -> Option<Package> {
@@ -286,6 +433,8 @@ fn image(args: &[&str]) -> Option<Package> {
         name: name.to_owned(),
         requested: requested.map(str::to_owned),
         is_pinned,
+        also: Vec::new(),
+        registries: Vec::new(),
     })
 }
 
@@ -423,6 +572,90 @@ mod tests {
         ] {
             assert_eq!(Package::of_command(argv), None, "{argv:?}");
         }
+    }
+
+    #[test]
+    fn further_packages_and_registries_are_seen() {
+        for (argv, also, registries, is_pinned) in [
+            (
+                &["npx", "-p", "a@1.2.3", "-p", "b@1.2.3", "a"][..],
+                &["b@1.2.3"][..],
+                &[][..],
+                true,
+            ),
+            (
+                &["npx", "--package=a@1.2.3", "--package", "b", "a"],
+                &["b"],
+                &[],
+                false,
+            ),
+            (
+                &[
+                    "npx",
+                    "-y",
+                    "--registry",
+                    "https://r.example",
+                    "a@1.2.3",
+                    "--registry=x",
+                ],
+                &[],
+                &["--registry=https://r.example"],
+                true,
+            ),
+            (
+                &[
+                    "uvx",
+                    "-i",
+                    "https://r.example/simple",
+                    "--with",
+                    "b==1,c",
+                    "a==1",
+                ],
+                &["b==1", "c"],
+                &["--index-url=https://r.example/simple"],
+                false,
+            ),
+            (
+                &["uvx", "--from", "a==1", "--from", "b==2", "run"],
+                &["b==2"],
+                &[],
+                true,
+            ),
+            (
+                &["uvx", "--with-requirements", "r.txt", "a==1"],
+                &["--with-requirements=r.txt"],
+                &[],
+                false,
+            ),
+            (
+                &[
+                    "env",
+                    "NPM_CONFIG_REGISTRY=https://r.example",
+                    "npx",
+                    "a@1.2.3",
+                ],
+                &[],
+                &["NPM_CONFIG_REGISTRY=https://r.example"],
+                true,
+            ),
+        ] {
+            let found = Package::of_command(argv).unwrap();
+            let also: Vec<String> = also.iter().map(ToString::to_string).collect();
+            let registries: Vec<String> = registries.iter().map(ToString::to_string).collect();
+            let expected = (&also, &registries, is_pinned);
+            assert_eq!(
+                (&found.also, &found.registries, found.is_pinned),
+                expected,
+                "{argv:?}"
+            );
+        }
+        let argv = [
+            "npx",
+            "--registry=https://me:secret@r.example/x@y",
+            "a@1.2.3",
+        ];
+        let shown = Package::of_command(&argv).unwrap().shown_registries();
+        assert_eq!(shown, ["--registry=https://r.example/x@y"]);
     }
 
     #[test]

@@ -2,7 +2,9 @@
 
 use serde_json::Value;
 use serde_json::value::RawValue;
-use trunkline_sandbox::{Bounds, DEFAULT_PROFILE, Profile, Profiles, Requirement};
+use trunkline_sandbox::{
+    Bounds, DEFAULT_PROFILE, INHERITED_VARIABLES, Profile, Profiles, Requirement, Sandbox,
+};
 
 use crate::diagnostic::Diagnostic;
 use crate::document::{Document, Members};
@@ -114,6 +116,29 @@ fn rules(raw: &RawValue) -> Option<Vec<Rule>> {
     }
 }
 
+/// Variables that an entry of a repository may contain in every sandbox: they name the user and the
+/// directory, and hold no secret.
+const HARMLESS: [&str; 5] = ["HOME", "LOGNAME", "PWD", "SHELL", "USER"];
+
+/// Refuses an entry that takes variables of the user's into a sandbox that the settings require and
+/// that does not pass them on: they would be in its command line instead of its environment.
+fn refuse_variables(entry: &ServerEntry, sandbox: &Sandbox) -> Result<(), String> {
+    let is_passed_on = |name: &String| {
+        let mut ceilings = sandbox.ceilings.iter();
+        HARMLESS.contains(&name.as_str())
+            || INHERITED_VARIABLES.contains(&name.as_str())
+            || ceilings.all(|ceiling| ceiling.env.contains(name))
+    };
+    match entry.variables.iter().find(|name| !is_passed_on(name)) {
+        None => Ok(()),
+        Some(name) => Err(format!(
+            "it contains your variable {}, which the sandbox that the settings require does not \
+             pass on; add it to \"env\" of a profile there, or write the value itself",
+            crate::names::quoted_name(name)
+        )),
+    }
+}
+
 /// The sandbox profiles of all settings, and the servers that need one.
 #[derive(Clone, Debug, Default)]
 pub struct SandboxPolicy {
@@ -180,6 +205,10 @@ impl SandboxPolicy {
         let decided = self
             .profiles
             .decide(request, base, is_untrusted, &requirements);
+        let decided = decided.and_then(|sandbox| match &sandbox {
+            Some(bounded) if is_untrusted => refuse_variables(entry, bounded).map(|()| sandbox),
+            _ => Ok(sandbox),
+        });
         entry.confinement = match decided {
             Ok(None) => Confinement::Free,
             Ok(Some(sandbox)) => Confinement::Sandboxed(Box::new(sandbox)),

@@ -3,10 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use trunkline_config::{Layout, ServerEntry, env_vars};
-use trunkline_sandbox::{LAUNCHER_ARG, Places};
+use trunkline_sandbox::Places;
 use trunkline_transport::StdioServer;
 
-pub use trunkline_sandbox::{Launch, Rules, explain};
+pub use trunkline_sandbox::{
+    FileUse, LAUNCHER_ARG, Launch, Needs, Observations, Rules, Surroundings, explain,
+};
 
 use crate::connection::plain_server;
 

@@ -17,11 +17,14 @@ pub fn explain(rules: &Rules) -> Vec<(&'static str, String)> {
     lines.extend(own(Access::Read).map(|grant| ("read", describe(grant))));
     lines.extend(own(Access::Write).map(|grant| ("write", describe(grant))));
     if rules.tmp {
-        let text = "/tmp, which is private and ends with the server";
-        lines.push(("write", text.to_owned()));
+        let no_programs = no_programs(rules.own_execute.tmp);
+        let text = format!("/tmp, which is private and ends with the server{no_programs}");
+        lines.push(("write", text));
     }
     if let Some(cache) = &rules.cache {
-        let text = format!("/tmp/.cache, which is kept in {}", cache.display());
+        let no_programs = no_programs(rules.own_execute.cache);
+        let cache = cache.display();
+        let text = format!("/tmp/.cache, which is kept in {cache}{no_programs}");
         lines.push(("write", text));
     }
     for hidden in &rules.hidden {
@@ -55,6 +58,10 @@ pub fn explain(rules: &Rules) -> Vec<(&'static str, String)> {
     lines
 }
 
+fn no_programs(execute: bool) -> &'static str {
+    if execute { "" } else { ", no programs" }
+}
+
 fn describe(grant: &Grant) -> String {
     let path = grant.path.display().to_string();
     let mut text = if grant.word == path {
@@ -62,9 +69,7 @@ fn describe(grant: &Grant) -> String {
     } else {
         format!("{path} ({})", grant.word)
     };
-    if !grant.execute {
-        text.push_str(", no programs");
-    }
+    text.push_str(no_programs(grant.execute));
     if !grant.except.is_empty() {
         text.push_str(", without credentials and start-up files");
     }

@@ -11,6 +11,9 @@ use crate::rules::Rules;
 /// The first argument of a program that is started as the launcher.
 pub const LAUNCHER_ARG: &str = "__sandbox";
 
+/// The name of the program that is only a launcher, and which starts faster than all of `trunkline`.
+pub const LAUNCHER_PROGRAM: &str = "trunkline-sandbox";
+
 /// The variables that carry a [`Launch`] begin with this; a number follows.
 pub const SPEC_VARIABLE: &str = "TRUNKLINE_SANDBOX_";
 
@@ -21,7 +24,10 @@ pub const INHERITED_VARIABLES: [&str; 6] = ["PATH", "LANG", "LC_ALL", "LC_CTYPE"
 const CHUNK: usize = 96 * 1024;
 
 /// A server to start in a sandbox.
+///
+/// A launcher of another version refuses what it does not know: it might be a restriction.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Launch {
     /// The rules.
@@ -36,6 +42,9 @@ pub struct Launch {
     pub cwd: Option<PathBuf>,
     /// Whether it may start elsewhere if it cannot see its working directory.
     pub cwd_optional: bool,
+    /// A file to write [`Observations`](crate::Observations) to: the server is traced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observe: Option<PathBuf>,
 }
 
 /// Does not show the values of variables: they may be secrets (SEC-1).
@@ -84,6 +93,7 @@ impl Launch {
             env,
             cwd: None,
             cwd_optional: true,
+            observe: None,
         }
     }
 

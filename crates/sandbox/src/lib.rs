@@ -22,6 +22,7 @@ mod hosts;
 mod launch;
 #[cfg(all(target_os = "linux", feature = "launcher"))]
 pub mod launcher;
+mod learn;
 mod parse;
 mod profile;
 mod resolve;
@@ -30,7 +31,8 @@ mod rules;
 pub use decision::{Bounds, Profiles, Request, Requirement, Sandbox};
 pub use explain::explain;
 pub use hosts::HostRule;
-pub use launch::{INHERITED_VARIABLES, LAUNCHER_ARG, Launch, SPEC_VARIABLE};
+pub use launch::{INHERITED_VARIABLES, LAUNCHER_ARG, LAUNCHER_PROGRAM, Launch, SPEC_VARIABLE};
+pub use learn::{FileUse, Needs, Observations, Surroundings};
 pub use profile::{DEFAULT_PROFILE, GrantedPath, Limits, Network, Profile};
 pub use resolve::{Places, SYSTEM_PATHS};
-pub use rules::{Access, Grant, Rules};
+pub use rules::{Access, Grant, OwnExecute, Rules};

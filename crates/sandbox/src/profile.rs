@@ -53,6 +53,7 @@ pub enum Network {
 
 /// Limits on resources. `None` is no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Limits {
     /// The memory of each process, in megabytes.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::profile::{GrantedPath, Profile};
-use crate::rules::{Access, Grant, Rules};
+use crate::rules::{Access, Grant, OwnExecute, Rules};
 
 /// The word `system`: what programs need to run.
 pub const SYSTEM_PATHS: [&str; 34] = [
@@ -45,7 +45,7 @@ pub const SYSTEM_PATHS: [&str; 34] = [
 
 /// Places in a home directory that the word `home` leaves out: they hold credentials, or programs
 /// start from them.
-const NOT_HOME: [&str; 56] = [
+pub(crate) const NOT_HOME: [&str; 56] = [
     ".anthropic",
     ".aws",
     ".azure",
@@ -154,6 +154,7 @@ impl Profile {
             hidden: places.hidden.clone(),
             tmp: false,
             cache: None,
+            own_execute: OwnExecute::ALL,
             network: self.network.clone(),
             env: self.env.clone(),
             limits: self.limits,
@@ -179,6 +180,10 @@ impl Profile {
         for path in execute {
             add(&mut allowed, path, Access::Read, places)?;
         }
+        rules.own_execute = OwnExecute {
+            tmp: execute.contains(&GrantedPath::Tmp),
+            cache: execute.contains(&GrantedPath::Cache),
+        };
         for grant in &mut rules.grants {
             let mut allowed = allowed.grants.iter();
             grant.execute = grant.word == "system"

@@ -18,6 +18,7 @@ pub enum Access {
 
 /// A path and everything below it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Grant {
     /// The path, which is absolute and has no `..`.
@@ -70,8 +71,35 @@ impl Grant {
     }
 }
 
+/// Whether programs can be started from the directories that a sandbox has of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct OwnExecute {
+    /// From the private `/tmp`, and from memory.
+    pub tmp: bool,
+    /// From the cache.
+    pub cache: bool,
+}
+
+impl OwnExecute {
+    /// From all of them.
+    pub(crate) const ALL: Self = Self {
+        tmp: true,
+        cache: true,
+    };
+
+    fn and(self, other: Self) -> Self {
+        Self {
+            tmp: self.tmp && other.tmp,
+            cache: self.cache && other.cache,
+        }
+    }
+}
+
 /// What a server may do: a list of all that is allowed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Rules {
     /// The paths that exist for the server, besides its own `/proc`, `/dev` and `/tmp`.
@@ -82,6 +110,8 @@ pub struct Rules {
     pub tmp: bool,
     /// A directory of its own that is kept, which it sees as `/tmp/.cache`.
     pub cache: Option<PathBuf>,
+    /// From which of its own directories programs can be started.
+    pub own_execute: OwnExecute,
     /// The network.
     pub network: Network,
     /// Variables that are passed on.
@@ -131,6 +161,7 @@ impl Rules {
             hidden,
             tmp: self.tmp && other.tmp,
             cache: self.cache.clone().filter(|_| other.cache.is_some()),
+            own_execute: self.own_execute.and(other.own_execute),
             network: both_networks(&self.network, &other.network),
             env: self
                 .env

@@ -203,11 +203,26 @@ async fn resolve(package: &Package) -> Result<LockedPackage, String> {
     }
 }
 
+/// The registries that the command names, as options of its package manager.
+fn options(package: &Package) -> impl Iterator<Item = &str> {
+    let registries = package.registries.iter().map(String::as_str);
+    registries.filter(|text| text.starts_with("--"))
+}
+
+/// The registries that variables name.
+fn variables(package: &Package) -> Vec<(&str, &str)> {
+    let registries = package.registries.iter();
+    let variables = registries.filter(|text| !text.starts_with('-'));
+    variables.filter_map(|text| text.split_once('=')).collect()
+}
+
 async fn npm(package: &Package) -> Result<LockedPackage, String> {
     let requested = package.requested.as_deref().unwrap_or("latest");
     let spec = format!("{}@{requested}", package.name);
-    let words = ["view", "--json", &spec, "version", "dist.integrity"];
-    let answer = ask("npm", &words, None).await?;
+    let mut words = vec!["view", "--json"];
+    words.extend(options(package));
+    words.extend([&spec, "version", "dist.integrity"]);
+    let answer = ask("npm", &words, variables(package), None).await?;
     let answer: Value =
         serde_json::from_str(&answer).map_err(|_| "npm did not answer with JSON".to_owned())?;
     // A range matches several; the last is the newest.
@@ -229,7 +244,7 @@ async fn pypi(package: &Package) -> Result<LockedPackage, String> {
         }
         Some(version) => format!("{}=={version}", package.name),
     };
-    let words = [
+    let mut words = vec![
         "pip",
         "compile",
         "--generate-hashes",
@@ -240,9 +255,10 @@ async fn pypi(package: &Package) -> Result<LockedPackage, String> {
         "--no-config",
         "--only-binary",
         ":all:",
-        "-",
     ];
-    let answer = ask("uv", &words, Some(&requirement)).await?;
+    words.extend(options(package));
+    words.push("-");
+    let answer = ask("uv", &words, variables(package), Some(&requirement)).await?;
     let mut words = answer.split_whitespace().filter(|word| *word != "\\");
     let pinned = words.find(|word| word.contains("=="));
     let version = pinned.and_then(|pinned| pinned.split_once("=="));
@@ -271,9 +287,11 @@ async fn image(package: &Package) -> Result<LockedPackage, String> {
         "{{json .RepoDigests}}",
         &reference,
     ];
-    let answer = ask("docker", &words, None).await.map_err(|problem| {
-        format!("{problem}; `docker pull {reference}` first if it is not there")
-    })?;
+    let answer = ask("docker", &words, Vec::new(), None)
+        .await
+        .map_err(|problem| {
+            format!("{problem}; `docker pull {reference}` first if it is not there")
+        })?;
     let digests: Vec<String> = serde_json::from_str(answer.trim())
         .map_err(|_| "docker did not answer with JSON".to_owned())?;
     let digest = digests.iter().find_map(|digest| digest.split_once('@'));
@@ -282,10 +300,16 @@ async fn image(package: &Package) -> Result<LockedPackage, String> {
 }
 
 /// Runs a package manager without a shell and returns what it prints.
-async fn ask(program: &str, words: &[&str], input: Option<&str>) -> Result<String, String> {
+async fn ask(
+    program: &str,
+    words: &[&str],
+    variables: Vec<(&str, &str)>,
+    input: Option<&str>,
+) -> Result<String, String> {
     let mut command = Command::new(program);
     command
         .args(words)
+        .envs(variables)
         .stdin(if input.is_some() {
             Stdio::piped()
         } else {

@@ -1,5 +1,7 @@
 //! `trunkline sandbox`: what a server may do, and a shell that may do the same (SEC-5).
 
+mod learn;
+
 use clap::Subcommand;
 use serde_json::json;
 use trunkline::sandbox::{Launch, explain};
@@ -31,11 +33,14 @@ enum SandboxCommand {
         #[arg(last = true, value_name = "COMMAND")]
         command: Vec<String>,
     },
+    /// Observe a server in a sandbox, and propose the smallest profile for what it does
+    Learn(learn::LearnArgs),
 }
 
-pub(crate) fn run(config: &ConfigArgs, args: &SandboxArgs, as_json: bool) -> Exit {
+pub(crate) async fn run(config: &ConfigArgs, args: &SandboxArgs, as_json: bool) -> Exit {
     let name = match &args.command {
         SandboxCommand::Explain { name } | SandboxCommand::Try { name, .. } => name,
+        SandboxCommand::Learn(args) => &args.name,
     };
     let configured = match session::configuration(config) {
         Ok(configured) => configured,
@@ -44,6 +49,9 @@ pub(crate) fn run(config: &ConfigArgs, args: &SandboxArgs, as_json: bool) -> Exi
     let Some(server) = configured.foremost(name) else {
         return configured.unknown(name);
     };
+    if let SandboxCommand::Learn(args) = &args.command {
+        return learn::run(&configured, server, args, as_json).await;
+    }
     let launch = match launch(&configured, server) {
         Ok(launch) => launch,
         Err(reason) => {
@@ -67,6 +75,7 @@ pub(crate) fn run(config: &ConfigArgs, args: &SandboxArgs, as_json: bool) -> Exi
             };
             enter(launch, command)
         }
+        SandboxCommand::Learn(_) => Exit::Done,
     }
 }
 
@@ -151,7 +160,11 @@ fn enter(mut launch: Launch, command: &[String]) -> Exit {
     };
     launch.command = program;
     launch.args = args;
-    let mut launcher = std::process::Command::new("/proc/self/exe");
+    let Some(launcher) = session::sandbox_launcher() else {
+        output::error("the path of this program is unknown", None);
+        return Exit::NotConnected;
+    };
+    let mut launcher = std::process::Command::new(launcher);
     launcher
         .arg(trunkline_sandbox::LAUNCHER_ARG)
         .env_clear()

@@ -21,6 +21,8 @@ mod keychain;
 mod lab;
 mod more;
 mod network;
+#[cfg(target_os = "linux")]
+mod sandboxed;
 mod servers;
 mod service;
 mod sign_in;

@@ -68,6 +68,8 @@ pub struct ServerEntry {
     pub confinement: Confinement,
     /// References to keychain secrets, resolved when connecting (CFG-5).
     pub keyring: Vec<KeyringRef>,
+    /// The variables of the user's environment whose values it contains (CFG-5).
+    pub variables: Vec<String>,
     /// The entry as written in its file, unexpanded.
     pub written: Option<Arc<str>>,
     /// The directory that relative paths start from: that of the file that holds the entry. `None`
@@ -133,6 +135,7 @@ impl ServerEntry {
             sandbox: None,
             confinement: Confinement::default(),
             keyring: Vec::new(),
+            variables: Vec::new(),
             written: None,
             base: None,
             files: Vec::new(),

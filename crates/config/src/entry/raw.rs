@@ -227,6 +227,7 @@ impl RawEntry {
             sandbox,
             confinement: Confinement::default(),
             keyring: report.take_keyring(),
+            variables: report.take_variables(),
             written: None,
             base: None,
             files: Vec::new(),

@@ -30,6 +30,7 @@ pub(super) fn to_json(entry: &ServerEntry) -> Value {
         scope: _,
         source: _,
         keyring: _,
+        variables: _,
         written: _,
         base: _,
         files: _,

@@ -30,6 +30,11 @@ impl Link {
         }
     }
 
+    /// Whether a line with this number begins the chain.
+    pub(super) fn is_first(&self, seq: u64) -> bool {
+        seq == 0 && self.seq > 0
+    }
+
     /// Appends a line with the members of `record`, a JSON object with at least one.
     pub(super) fn append(&mut self, record: &str, lines: &mut String) {
         use std::fmt::Write as _;

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::chain::{Link, START};
+use super::{AuditEvent, AuditRecord};
 use crate::disk::{create_private_dir, no_follow, private_options};
 
 /// Maximum wait for another process's write.
@@ -42,6 +43,28 @@ pub(super) struct Head {
     pub(super) file: String,
     /// The length of that file.
     pub(super) len: u64,
+    /// Whether there was none, although there are lines.
+    #[serde(skip)]
+    pub(super) is_lost: bool,
+}
+
+impl Head {
+    /// The head before the first line.
+    fn before(file: &str) -> Self {
+        Self {
+            oldest: 0,
+            seq: 0,
+            hash: START.to_owned(),
+            file: file.to_owned(),
+            len: 0,
+            is_lost: false,
+        }
+    }
+
+    /// The number of the line after the last one.
+    pub(super) fn next(&self) -> u64 {
+        if self.hash == START { 0 } else { self.seq + 1 }
+    }
 }
 
 /// Limits of the files.
@@ -58,10 +81,15 @@ pub(super) fn append(
     limits: Limits,
     sync: bool,
 ) -> io::Result<()> {
-    create_private_dir(dir)?;
+    create_dir(dir)?;
     let _lock = lock(dir)?;
     let (mut head, mut link) = resume(dir)?;
+    let first = link.seq;
     let mut lines = String::new();
+    if head.as_ref().is_some_and(|head| head.is_lost) {
+        let note = AuditRecord::now(AuditEvent::HeadMissing);
+        link.append(&serde_json::to_string(&note)?, &mut lines);
+    }
     for record in records {
         link.append(record.as_ref(), &mut lines);
     }
@@ -70,8 +98,11 @@ pub(super) fn append(
             open_append(&dir.join(&head.file))?
         }
         _ => {
-            let first = link.seq - records.len() as u64;
             let name = format!("{PREFIX}{first:012}{SUFFIX}");
+            if head.is_none() && link.is_first(first) {
+                // From now on, a log without a head has lost it.
+                write_head(dir, &Head::before(&name))?;
+            }
             let file = open_append(&dir.join(&name))?;
             let oldest = prune(dir, limits.files, first)?;
             head = Some(Head {
@@ -80,6 +111,7 @@ pub(super) fn append(
                 hash: START.to_owned(),
                 len: file.metadata()?.len(),
                 file: name,
+                is_lost: false,
             });
             file
         }
@@ -97,8 +129,24 @@ pub(super) fn append(
     }
     head.seq = link.seq.saturating_sub(1);
     head.hash = link.prev;
+    head.is_lost = false;
     head.len += lines.len() as u64;
     write_head(dir, &head)
+}
+
+/// Creates the directory of the log. A link in its place is refused: whoever planted it would
+/// choose where the log is, and what is removed as an old file of it.
+pub(super) fn create_dir(dir: &Path) -> io::Result<()> {
+    create_private_dir(dir)?;
+    check_dir(dir)
+}
+
+fn check_dir(dir: &Path) -> io::Result<()> {
+    if fs::symlink_metadata(dir)?.is_symlink() {
+        let message = "it is a link; name the directory that it leads to";
+        return Err(io::Error::other(message));
+    }
+    Ok(())
 }
 
 /// Waits until everything that was written is on disk.
@@ -168,6 +216,7 @@ fn regular(file: File) -> io::Result<File> {
 
 /// Locks the directory.
 pub(super) fn lock(dir: &Path) -> io::Result<File> {
+    check_dir(dir)?;
     let mut options = private_options();
     options.write(true).create(true).truncate(false);
     no_follow(&mut options);
@@ -202,7 +251,7 @@ fn resume(dir: &Path) -> io::Result<(Option<Head>, Link)> {
     let Some(newest) = newest else {
         // All files are gone: the next line still tells how many there were.
         let link = stored.map_or_else(Link::start, |head| Link {
-            seq: head.seq + 1,
+            seq: head.next(),
             prev: head.hash,
         });
         return Ok((None, link));
@@ -213,7 +262,7 @@ fn resume(dir: &Path) -> io::Result<(Option<Head>, Link)> {
         && head.len == len
     {
         let link = Link {
-            seq: head.seq + 1,
+            seq: head.next(),
             prev: head.hash.clone(),
         };
         return Ok((stored, link));
@@ -228,14 +277,15 @@ fn resume(dir: &Path) -> io::Result<(Option<Head>, Link)> {
         (None, None) => Link::start(),
     };
     if let Some(head) = &stored
-        && head.seq >= link.seq
+        && head.next() > link.seq
     {
         link = Link {
-            seq: head.seq + 1,
+            seq: head.next(),
             prev: head.hash.clone(),
         };
     }
     let head = Head {
+        is_lost: stored.is_none(),
         oldest: stored.map_or(0, |head| head.oldest),
         seq: link.seq.saturating_sub(1),
         hash: link.prev.clone(),

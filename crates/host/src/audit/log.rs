@@ -187,7 +187,7 @@ impl Shared {
 
 /// Checks that a directory can hold the log.
 fn probe(dir: &Path) -> io::Result<()> {
-    crate::disk::create_private_dir(dir)?;
+    file::create_dir(dir)?;
     let _lock = file::lock(dir)?;
     file::sync(dir)
 }

@@ -10,6 +10,7 @@ use trunkline_wire::Json;
 
 use super::chain::{LineProblem, Link, START};
 use super::file::{self, Head};
+use super::record::HEAD_MISSING;
 
 /// The longest line that counts as one, in bytes.
 const MAX_LINE: u64 = 1024 * 1024;
@@ -83,7 +84,7 @@ pub fn verify(dir: impl AsRef<Path>) -> io::Result<AuditReport> {
                 report.first.get_or_insert(seq);
                 report.last = Some(seq);
                 report.hash = Some(link.prev.clone());
-                if head.as_ref().is_some_and(|head| head.seq == seq) {
+                if head.as_ref().is_some_and(|head| head.next() == seq + 1) {
                     head_hash = Some(link.prev.clone());
                 }
             } else if let Err(LineProblem::Altered { seq }) = followed {
@@ -92,6 +93,11 @@ pub fn verify(dir: impl AsRef<Path>) -> io::Result<AuditReport> {
                     seq: seq.saturating_add(1).max(before.seq),
                     prev: String::new(),
                 };
+            }
+            if is_head_missing(&text) {
+                let problem = "the file head was missing when this was written, so records \
+                               before it may be missing, too";
+                report.add(path, Some(lines.number), problem.to_owned());
             }
             if let Err(problem) = followed {
                 // The line after an altered one cannot be attached to it.
@@ -105,6 +111,13 @@ pub fn verify(dir: impl AsRef<Path>) -> io::Result<AuditReport> {
     }
     report.compare(dir, head.as_ref(), link.as_ref(), head_hash.as_deref());
     Ok(report)
+}
+
+/// Whether a line says that the head had been removed.
+fn is_head_missing(line: &str) -> bool {
+    let named = |line: Json| line.field::<String>("event");
+    line.contains(HEAD_MISSING)
+        && Json::parse(line.to_owned()).ok().and_then(named).as_deref() == Some(HEAD_MISSING)
 }
 
 /// The place in the chain of the first line that is kept.
@@ -145,7 +158,7 @@ impl AuditReport {
                 let problem = "it is missing, so records may be missing at the end";
                 self.add(&dir.join("head"), None, problem.to_owned());
             }
-            Some(head) if head.seq >= next => {
+            Some(head) if head.next() > next => {
                 let problem = format!("records {next} to {} are missing at the end", head.seq);
                 self.add(&dir.join(&head.file), None, problem);
             }

@@ -85,6 +85,8 @@ pub enum AuditEvent {
         /// How many.
         count: u64,
     },
+    /// The file `head` was missing, so records before this one may be missing, too.
+    HeadMissing,
 }
 
 /// A call in the audit log.
@@ -193,6 +195,9 @@ impl Serialize for AuditRecord {
     }
 }
 
+/// The name of [`AuditEvent::HeadMissing`], which `verify` looks for.
+pub(super) const HEAD_MISSING: &str = "head-missing";
+
 impl AuditEvent {
     /// Returns the name of the event in the log.
     pub fn name(&self) -> &'static str {
@@ -205,6 +210,7 @@ impl AuditEvent {
             Self::SignIn { .. } => "sign-in",
             Self::Configuration { .. } => "configuration",
             Self::Lost { .. } => "lost",
+            Self::HeadMissing => HEAD_MISSING,
         }
     }
 
@@ -264,6 +270,7 @@ impl AuditEvent {
                 optional(map, "file", file.as_deref())
             }
             Self::Lost { count } => map.serialize_entry("count", count),
+            Self::HeadMissing => Ok(()),
         }
     }
 }

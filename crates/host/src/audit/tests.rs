@@ -1,6 +1,8 @@
 use std::fs;
 use std::path::Path;
 
+use serde_json::json;
+
 use super::file::{Limits, append};
 use super::*;
 
@@ -108,8 +110,37 @@ fn removed_changed_and_truncated_records_are_found_across_files() {
     let dir = fresh("head removed");
     fs::remove_file(dir.join("head")).unwrap();
     assert_eq!(problems(&dir).len(), 1);
+    // It stays visible when more is written, whether something was cut off or not.
     write(&dir, 40, 42);
-    assert_eq!(problems(&dir), [""; 0]);
+    assert!(problems(&dir)[0].contains("head was missing"));
+
+    let dir = fresh("truncated and head removed");
+    rewrite(&files(&dir).pop().unwrap(), |lines| _ = lines.pop());
+    fs::remove_file(dir.join("head")).unwrap();
+    write(&dir, 40, 42);
+    let found = problems(&dir);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].contains("head was missing"), "{found:?}");
+}
+
+#[test]
+fn a_crash_before_the_first_line_leaves_a_log_that_begins() {
+    let scratch = tempfile::tempdir().unwrap();
+    let dir = scratch.path().join("a");
+    write(&dir, 0, 1);
+    // The head before the first line, with the line and without it.
+    let before = json!({
+        "oldest": 0, "seq": 0, "hash": "0".repeat(64), "file": "audit-000000000000.jsonl", "len": 0,
+    });
+    for has_line in [true, false] {
+        fs::write(dir.join("head"), before.to_string()).unwrap();
+        if !has_line {
+            fs::remove_file(&files(&dir)[0]).unwrap();
+        }
+        assert_eq!(problems(&dir), [""; 0], "{has_line}");
+        write(&dir, 1, 2);
+        assert_eq!(problems(&dir), [""; 0], "{has_line}");
+    }
 }
 
 #[test]
@@ -193,6 +224,20 @@ fn a_planted_link_is_not_written_through() {
         fs::remove_file(dir.join(name)).unwrap();
         let _ = append(&dir, &["{\"event\":\"e\"}"], LIMITS, false);
     }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_link_in_place_of_the_directory_is_refused() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (elsewhere, dir) = (scratch.path().join("elsewhere"), scratch.path().join("log"));
+    write(&elsewhere, 0, 1);
+    std::os::unix::fs::symlink(&elsewhere, &dir).unwrap();
+    let refused = append(&dir, &["{\"event\":\"e\"}"], LIMITS, false).unwrap_err();
+    assert!(refused.to_string().contains("it is a link"), "{refused}");
+    assert!(verify(&dir).is_err());
+    assert_eq!(verify(&elsewhere).unwrap().records, 1);
+    assert!(AuditLog::at(&dir).required("the test").refusal().is_some());
 }
 
 #[tokio::test]

@@ -25,6 +25,11 @@ pub(super) struct Start {
     pub(super) plan: Plan,
 }
 
+/// The message to `init`, and to `enter`, that it is in its control group: from now on it may start
+/// processes.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Go;
+
 /// A message of `init`.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Event {

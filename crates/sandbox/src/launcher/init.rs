@@ -12,7 +12,9 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use rustix::process::{WaitOptions, set_parent_process_death_signal, wait};
 
-use super::control::{self, Event, Start};
+use super::control::{self, Event, Go, Start};
+use super::mounts::Own;
+use super::seccomp::Memory;
 use super::{because, landlock, limits, mounts, net, privileges, seccomp};
 use crate::profile::Network;
 
@@ -65,11 +67,13 @@ fn confine_and_spawn(start: &Start, stdin: OwnedFd, control: &UnixStream) -> Res
     })?;
     rustix::system::sethostname(b"sandbox").map_err(because("the host name"))?;
     let listener = network(&rules.network)?;
-    mounts::build(&plan.mounts, rules.tmp)?;
+    let memory = memory(rules.own_execute.tmp);
+    let own = Own::of(rules);
+    mounts::build(&plan.mounts, own)?;
     limits::apply(&rules.limits)?;
     privileges::drop_capabilities()?;
     privileges::no_new_privileges()?;
-    landlock::restrict(&plan.mounts, rules.tmp)?;
+    landlock::restrict(&plan.mounts, own)?;
 
     let mut command = Command::new(&plan.program);
     command
@@ -94,7 +98,9 @@ fn confine_and_spawn(start: &Start, stdin: OwnedFd, control: &UnixStream) -> Res
     )
     .map_err(because("the supervisor is gone"))?;
     drop(listener);
-    seccomp::restrict()?;
+    let go = control::receive::<Go>(control).map_err(because("the supervisor is gone"))?;
+    go.ok_or("the supervisor is gone")?;
+    seccomp::restrict(memory)?;
     let child = command.spawn().map_err(|error| {
         let hint = "is everything it needs in \"read\"?";
         format!(
@@ -104,6 +110,18 @@ fn confine_and_spawn(start: &Start, stdin: OwnedFd, control: &UnixStream) -> Res
     })?;
     detach()?;
     i32::try_from(child.id()).map_err(because("the process id"))
+}
+
+/// Decides about files in memory, from which programs could be started.
+fn memory(execute: bool) -> Memory {
+    if execute {
+        return Memory::Any;
+    }
+    // Of this process namespace: a file that does not ask for it is not executable. Linux 6.3.
+    match std::fs::write("/proc/sys/vm/memfd_noexec", "1") {
+        Ok(()) => Memory::NotExecutable,
+        Err(_) => Memory::Sealed,
+    }
 }
 
 /// The server's pipes are the server's.

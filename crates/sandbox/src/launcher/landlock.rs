@@ -11,6 +11,7 @@ use landlock::{
 };
 
 use super::because;
+use super::mounts::Own;
 use super::plan::{Content, Mount, TMP};
 use crate::rules::Access;
 
@@ -34,7 +35,7 @@ pub fn abi() -> Option<u32> {
 }
 
 /// Restricts this process and its children, as far as the kernel can.
-pub(super) fn restrict(mounts: &[Mount], is_tmp_writable: bool) -> Result<(), String> {
+pub(super) fn restrict(mounts: &[Mount], own: Own) -> Result<(), String> {
     let failed = "Landlock refuses the rules";
     let mut rules = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
@@ -49,9 +50,13 @@ pub(super) fn restrict(mounts: &[Mount], is_tmp_writable: bool) -> Result<(), St
     let devices = read | AccessFs::WriteFile | AccessFs::Truncate | AccessFs::IoctlDev;
     rules = allow(rules, Path::new("/dev"), devices)?;
     let all = AccessFs::from_all(NEWEST);
-    rules = allow(rules, Path::new("/dev/shm"), all)?;
-    if is_tmp_writable {
-        rules = allow(rules, Path::new(TMP), all)?;
+    let mut memory = all;
+    if !own.execute {
+        memory.remove(AccessFs::Execute);
+    }
+    rules = allow(rules, Path::new("/dev/shm"), memory)?;
+    if own.is_tmp_writable {
+        rules = allow(rules, Path::new(TMP), memory)?;
     } else {
         rules = allow(rules, Path::new(TMP), read)?;
     }

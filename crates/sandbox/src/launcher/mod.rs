@@ -26,7 +26,13 @@ mod plan;
 mod privileges;
 mod proxy;
 mod seccomp;
+mod sockets;
 mod supervisor;
+#[cfg(target_arch = "x86_64")]
+mod trace;
+#[cfg(not(target_arch = "x86_64"))]
+#[path = "trace_elsewhere.rs"]
+mod trace;
 
 use std::ffi::OsStr;
 use std::io::Write as _;

@@ -14,7 +14,7 @@ use rustix::process::{chdir, pivot_root};
 
 use super::because;
 use super::plan::{Content, Mount, TMP};
-use crate::rules::Access;
+use crate::rules::{Access, Rules};
 
 /// The old root and the new one while the latter is built.
 const OLD: &str = "/old";
@@ -28,8 +28,26 @@ const SHM_OPTIONS: &str = "mode=1777,size=64m,nr_inodes=4k";
 /// The devices that exist. Not the terminal: a server must not ask in our place.
 const DEVICES: [&str; 5] = ["null", "zero", "full", "random", "urandom"];
 
+/// What may be done with the directories that a sandbox has of its own.
+#[derive(Clone, Copy)]
+pub(super) struct Own {
+    /// Whether `/tmp` can be written.
+    pub(super) is_tmp_writable: bool,
+    /// Whether programs can be started from memory: from `/tmp` and `/dev/shm`.
+    pub(super) execute: bool,
+}
+
+impl Own {
+    pub(super) fn of(rules: &Rules) -> Self {
+        Self {
+            is_tmp_writable: rules.tmp,
+            execute: rules.own_execute.tmp,
+        }
+    }
+}
+
 /// Replaces the root of this process, which is in its own mount namespace.
-pub(super) fn build(mounts: &[Mount], is_tmp_writable: bool) -> Result<(), String> {
+pub(super) fn build(mounts: &[Mount], own: Own) -> Result<(), String> {
     mount_change(
         "/",
         MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC,
@@ -48,7 +66,7 @@ pub(super) fn build(mounts: &[Mount], is_tmp_writable: bool) -> Result<(), Strin
     for mount in mounts {
         add(mount)?;
     }
-    restrict(mounts, is_tmp_writable)?;
+    restrict(mounts, own)?;
 
     chdir(NEW).map_err(because(NEW))?;
     let failed = "the old root cannot be left";
@@ -138,6 +156,17 @@ fn add(entry: &Mount) -> Result<(), String> {
         // An earlier mount may show one already.
         Content::Link(_) if target.symlink_metadata().is_ok() => Ok(()),
         Content::Link(to) => symlink(to, &target).map_err(failed()),
+        // Without devices, nothing can be done with one.
+        Content::Socket => {
+            let onto = match open_below(NEW, &entry.target) {
+                Ok(onto) => onto,
+                // It has gone meanwhile.
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+                Err(error) => return Err(failed()(error)),
+            };
+            let null = Path::new(OLD).join("dev/null");
+            mount_bind(&null, through_fd(&onto)).map_err(|error| failed()(error.into()))
+        }
         Content::Bind { source, is_dir, .. } => {
             if target.symlink_metadata().is_err() {
                 if *is_dir {
@@ -158,7 +187,7 @@ fn add(entry: &Mount) -> Result<(), String> {
 }
 
 /// Makes every mount as weak as its grant: read-only, without devices and set-uid programs.
-fn restrict(mounts: &[Mount], is_tmp_writable: bool) -> Result<(), String> {
+fn restrict(mounts: &[Mount], own: Own) -> Result<(), String> {
     let text = fs::read_to_string(Path::new(OLD).join("proc/self/mountinfo"))
         .map_err(because("the mounts are unknown"))?;
     for line in text.lines() {
@@ -169,8 +198,8 @@ fn restrict(mounts: &[Mount], is_tmp_writable: bool) -> Result<(), String> {
             continue;
         };
         let inner = Path::new("/").join(inner);
-        let own = restriction(&inner, mounts, is_tmp_writable);
-        mount_remount(&point, MountFlags::BIND | current | own, "").map_err(because(
+        let weaker = restriction(&inner, mounts, own);
+        mount_remount(&point, MountFlags::BIND | current | weaker, "").map_err(because(
             format_args!("{} cannot be restricted", inner.display()),
         ))?;
     }
@@ -178,13 +207,18 @@ fn restrict(mounts: &[Mount], is_tmp_writable: bool) -> Result<(), String> {
 }
 
 /// The flags of the mount at a path of the sandbox.
-fn restriction(path: &Path, mounts: &[Mount], is_tmp_writable: bool) -> MountFlags {
+fn restriction(path: &Path, mounts: &[Mount], own: Own) -> MountFlags {
     let always = MountFlags::NOSUID | MountFlags::NODEV;
+    let memory = if own.execute {
+        always
+    } else {
+        always | MountFlags::NOEXEC
+    };
     if path.starts_with("/dev") {
         let is_memory = path == Path::new("/dev/shm");
         // Devices stay devices.
         let device = MountFlags::NOSUID | MountFlags::NOEXEC;
-        return if is_memory { always } else { device };
+        return if is_memory { memory } else { device };
     }
     // The last one that covers it lies on top.
     let granted = mounts.iter().rev().find_map(|mount| match &mount.content {
@@ -204,7 +238,7 @@ fn restriction(path: &Path, mounts: &[Mount], is_tmp_writable: bool) -> MountFla
             }
             flags
         }
-        None if path == Path::new(TMP) && is_tmp_writable => always,
+        None if path == Path::new(TMP) && own.is_tmp_writable => memory,
         // The root, /proc, and whatever else there may be.
         None => always | MountFlags::RDONLY,
     }
@@ -260,6 +294,37 @@ mod tests {
         assert!(mount_of("nonsense").is_none());
     }
 
+    /// A directory that is exchanged for a link after the plan was made leads nowhere, although an
+    /// ordinary open would follow it.
+    #[test]
+    fn no_link_is_followed_between_the_plan_and_the_mount() {
+        use std::io::Read as _;
+
+        let root = std::env::temp_dir().join(format!("exchange-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&root);
+        for dir in ["secret", "work/in"] {
+            fs::create_dir_all(root.join(dir)).unwrap();
+            fs::write(root.join(dir).join("file"), dir).unwrap();
+        }
+        let (root_text, planned) = (root.to_str().unwrap(), Path::new("/work/in/file"));
+        assert!(open_below(root_text, planned).is_ok());
+        fs::rename(root.join("work/in"), root.join("work/before")).unwrap();
+        for to in ["../secret", root.join("secret").to_str().unwrap()] {
+            let _ = fs::remove_file(root.join("work/in"));
+            symlink(to, root.join("work/in")).unwrap();
+            let mut stolen = String::new();
+            let mut followed = fs::File::open(below(root_text, planned)).unwrap();
+            followed.read_to_string(&mut stolen).unwrap();
+            assert_eq!(stolen, "secret");
+            assert!(open_below(root_text, planned).is_err(), "{to}");
+            assert!(
+                open_below(root_text, Path::new("/work/in")).is_err(),
+                "{to}"
+            );
+        }
+        let _ = fs::remove_dir_all(&root);
+    }
+
     #[test]
     fn a_mount_is_as_weak_as_the_last_grant_that_covers_it() {
         let bind = |target: &str, access, execute| Mount {
@@ -276,6 +341,10 @@ mod tests {
             bind("/p/out", Access::Write, false),
         ];
         let read_only = MountFlags::RDONLY;
+        let own = Own {
+            is_tmp_writable: true,
+            execute: true,
+        };
         for (path, flags) in [
             ("/p", read_only),
             ("/p/mount", read_only),
@@ -286,13 +355,15 @@ mod tests {
             ("/tmp", MountFlags::empty()),
         ] {
             let expected = flags | MountFlags::NOSUID | MountFlags::NODEV;
-            assert_eq!(
-                restriction(path.as_ref(), &mounts, true),
-                expected,
-                "{path}"
-            );
+            let found = restriction(path.as_ref(), &mounts, own);
+            assert_eq!(found, expected, "{path}");
         }
-        let tmp = restriction(Path::new(TMP), &mounts, false);
-        assert!(tmp.contains(read_only));
+        let own = Own {
+            is_tmp_writable: false,
+            execute: false,
+        };
+        let restriction = |path: &str| restriction(path.as_ref(), &mounts, own);
+        assert!(restriction(TMP).contains(read_only));
+        assert!(restriction("/dev/shm").contains(MountFlags::NOEXEC));
     }
 }

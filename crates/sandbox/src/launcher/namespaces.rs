@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Write as _;
+use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 
 use nix::sched::{CloneFlags, unshare};
@@ -11,6 +12,7 @@ use rustix::thread::{
     set_capabilities,
 };
 
+use super::control::{self, Go};
 use super::{INIT, because, supervisor};
 
 /// What `init` needs to build the sandbox, inside of it.
@@ -27,7 +29,15 @@ pub(super) fn run() -> Result<ExitCode, String> {
     enter()?;
     let control = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)
         .map_err(because("the control socket is missing"))?;
-    let mut child = supervisor::spawn(INIT, control)?;
+    let control = UnixStream::from(control);
+    // The supervisor is gone.
+    if control::receive::<Go>(&control)
+        .map_err(because("the rules"))?
+        .is_none()
+    {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut child = supervisor::spawn(INIT, control.into())?;
     let failed = "the server's pipes cannot be released";
     let null = fs::File::options().read(true).write(true).open("/dev/null");
     let null = null.map_err(because(failed))?;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::because;
+use super::{because, sockets};
 use crate::launch::Launch;
 use crate::rules::{Access, Grant};
 
@@ -40,6 +40,8 @@ pub(super) enum Content {
     Dir,
     /// A symbolic link.
     Link(PathBuf),
+    /// A socket in a granted directory, which cannot be connected to.
+    Socket,
 }
 
 /// The file system of a sandbox, and where the server starts in it.
@@ -69,10 +71,11 @@ impl Plan {
             planner.grant(grant)?;
         }
         if let Some(cache) = &rules.cache {
-            planner.cache(cache)?;
+            planner.cache(cache, rules.own_execute.cache)?;
         }
         let program = planner.program(launch)?;
         let cwd = planner.cwd(launch)?;
+        planner.hide_sockets(sockets::bound())?;
         Ok(Self {
             mounts: planner.mounts,
             program,
@@ -207,12 +210,28 @@ impl Planner {
     fn is_visible(&self, path: &Path) -> bool {
         let covers = |mount: &Mount| match mount.content {
             Content::Bind { .. } => path.starts_with(&mount.target),
-            Content::Dir | Content::Link(_) => path == mount.target,
+            Content::Dir | Content::Link(_) | Content::Socket => path == mount.target,
         };
         self.mounts.iter().any(covers)
     }
 
-    fn cache(&mut self, dir: &Path) -> Result<(), String> {
+    /// Covers the sockets in granted directories: whoever listens there trusts the user. One that
+    /// is granted by its own path stays.
+    fn hide_sockets(&mut self, sockets: Vec<PathBuf>) -> Result<(), String> {
+        for socket in sockets {
+            let is_covered = |mount: &Mount| {
+                matches!(mount.content, Content::Bind { is_dir: true, .. })
+                    && socket.starts_with(&mount.target)
+            };
+            let is_granted = |mount: &Mount| mount.target == socket;
+            if self.mounts.iter().any(is_covered) && !self.mounts.iter().any(is_granted) {
+                self.push(socket, Content::Socket)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn cache(&mut self, dir: &Path, execute: bool) -> Result<(), String> {
         use std::os::unix::fs::DirBuilderExt;
         fs::DirBuilder::new()
             .recursive(true)
@@ -224,7 +243,7 @@ impl Planner {
             source,
             is_dir: true,
             access: Access::Write,
-            execute: true,
+            execute,
         };
         self.push(CACHE.into(), content)
     }
@@ -278,7 +297,7 @@ impl Planner {
             let is_in = |mount: &Mount| match &mount.content {
                 Content::Bind { is_dir, .. } => *is_dir && path.starts_with(&mount.target),
                 Content::Dir => path == mount.target,
-                Content::Link(_) => false,
+                Content::Link(_) | Content::Socket => false,
             };
             self.mounts.iter().any(is_in)
         };

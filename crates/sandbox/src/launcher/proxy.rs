@@ -25,14 +25,20 @@ const MAX_REPORTS: usize = 64;
 
 struct Proxy {
     hosts: Vec<HostRule>,
+    /// What was asked for, if somebody wants to know.
+    asked: Option<Asked>,
     connections: AtomicU64,
     reported: Mutex<BTreeSet<String>>,
 }
 
+/// Hosts and ports that a server asked for.
+pub(super) type Asked = Arc<Mutex<BTreeSet<String>>>;
+
 /// Accepts connections until the process ends.
-pub(super) fn start(listener: TcpListener, hosts: Vec<HostRule>) {
+pub(super) fn start(listener: TcpListener, hosts: Vec<HostRule>, asked: Option<Asked>) {
     let proxy = Arc::new(Proxy {
         hosts,
+        asked,
         connections: AtomicU64::new(0),
         reported: Mutex::default(),
     });
@@ -86,6 +92,12 @@ impl Proxy {
             return refuse(client, "400 Bad Request", "not a request to a proxy");
         };
         let Request { host, port, .. } = &request;
+        if let Some(asked) = &self.asked {
+            let mut asked = asked.lock().unwrap_or_else(PoisonError::into_inner);
+            if asked.len() < MAX_REPORTS {
+                asked.insert(format!("{host}:{port}"));
+            }
+        }
         let rules: Vec<&HostRule> = self
             .hosts
             .iter()

@@ -9,6 +9,21 @@ use seccompiler::{
 
 use super::because;
 
+/// Which files in memory (`memfd_create`) a server may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Memory {
+    /// Any.
+    Any,
+    /// Those that do not ask to be executable; the others are not by themselves.
+    NotExecutable,
+    /// Only those that ask not to be executable.
+    Sealed,
+}
+
+/// `MFD_NOEXEC_SEAL` and `MFD_EXEC`, which the constants do not have everywhere.
+const NO_EXEC_SEAL: u64 = 8;
+const EXEC: u64 = 0x10;
+
 type Calls = BTreeMap<i64, Vec<SeccompRule>>;
 
 /// Refused whatever their arguments are.
@@ -97,8 +112,8 @@ const X32: i64 = 0x4000_0000;
 const X32_CALLS: std::ops::RangeInclusive<i64> = 512..=547;
 
 /// Installs the filters, for this process and its children.
-pub(super) fn restrict() -> Result<(), String> {
-    for filter in filters()? {
+pub(super) fn restrict(memory: Memory) -> Result<(), String> {
+    for filter in filters(memory)? {
         apply_filter(&filter).map_err(because(
             "the kernel filters no system calls (seccomp is missing)",
         ))?;
@@ -106,14 +121,19 @@ pub(super) fn restrict() -> Result<(), String> {
     Ok(())
 }
 
-fn filters() -> Result<[BpfProgram; 2], String> {
+fn filters(memory: Memory) -> Result<[BpfProgram; 2], String> {
     let mut refused: Calls = BTreeMap::new();
     for call in REFUSED.iter().chain(REFUSED_HERE) {
         refused.insert(*call, Vec::new());
     }
     refused.insert(libc::SYS_clone, new_namespaces()?);
-    refused.insert(libc::SYS_socket, other_families()?);
+    let mut sockets = other_families()?;
+    sockets.push(other_netlink()?);
+    refused.insert(libc::SYS_socket, sockets);
     refused.insert(libc::SYS_socketpair, other_families()?);
+    if let Some(rule) = executable_memory(memory)? {
+        refused.insert(libc::SYS_memfd_create, vec![rule]);
+    }
     refused.insert(libc::SYS_ioctl, terminal_input()?);
     refused.insert(libc::SYS_personality, other_personalities()?);
     #[cfg(target_arch = "x86_64")]
@@ -189,6 +209,26 @@ fn other_families() -> Result<Vec<SeccompRule>, String> {
     Ok(vec![all_of(conditions?)?])
 }
 
+/// Netlink sockets but those of routing (protocol 0), which programs list their addresses with. The
+/// others lead to parts of the kernel with a history.
+fn other_netlink() -> Result<SeccompRule, String> {
+    let netlink = u64::from(libc::AF_NETLINK.unsigned_abs());
+    all_of(vec![
+        condition(0, SeccompCmpOp::Eq, netlink)?,
+        condition(2, SeccompCmpOp::Ne, 0)?,
+    ])
+}
+
+/// Files in memory that programs could be started from.
+fn executable_memory(memory: Memory) -> Result<Option<SeccompRule>, String> {
+    let refused = match memory {
+        Memory::Any => return Ok(None),
+        Memory::NotExecutable => condition(1, SeccompCmpOp::MaskedEq(EXEC), EXEC)?,
+        Memory::Sealed => condition(1, SeccompCmpOp::MaskedEq(NO_EXEC_SEAL), 0)?,
+    };
+    all_of(vec![refused]).map(Some)
+}
+
 /// Typing into the user's terminal.
 fn terminal_input() -> Result<Vec<SeccompRule>, String> {
     let requests = [0x5412, 0x541c];
@@ -210,7 +250,9 @@ mod tests {
 
     #[test]
     fn the_filters_compile() {
-        let filters = filters().unwrap();
-        assert!(filters.iter().all(|filter| filter.len() > 4));
+        for memory in [Memory::Any, Memory::NotExecutable, Memory::Sealed] {
+            let filters = filters(memory).unwrap();
+            assert!(filters.iter().all(|filter| filter.len() > 4));
+        }
     }
 }

@@ -11,14 +11,14 @@ use nix::sys::signal::{SigSet, Signal, kill};
 use nix::unistd::Pid;
 
 use super::cgroup::Cgroup;
-use super::control::{self, Event, Start};
+use super::control::{self, Event, Go, Start};
 use super::plan::Plan;
-use super::{ENTER, FAILED, INIT, because, limits, namespaces, privileges, proxy, report};
+use super::{ENTER, FAILED, INIT, because, limits, namespaces, privileges, proxy, report, trace};
 use crate::launch::{LAUNCHER_ARG, Launch};
 use crate::profile::Network;
 
 /// How the server ended.
-enum Ending {
+pub(super) enum Ending {
     Code(i32),
     Signal(i32),
 }
@@ -32,7 +32,9 @@ pub(super) fn run() -> Result<ExitCode, String> {
     let cgroup = Cgroup::create(&launch.rules.limits)?;
 
     let (ours, theirs) = UnixStream::pair().map_err(because("no socket for the sandbox"))?;
-    let has_proxy = matches!(launch.rules.network, Network::Hosts(_));
+    let observe = launch.observe.clone();
+    // Following events beside the traced server needs a thread, too.
+    let has_proxy = matches!(launch.rules.network, Network::Hosts(_)) || observe.is_some();
     // Threads and new process namespaces exclude each other.
     let mut child = if has_proxy {
         spawn(ENTER, theirs.into())?
@@ -40,22 +42,47 @@ pub(super) fn run() -> Result<ExitCode, String> {
         namespaces::enter()?;
         spawn(INIT, theirs.into())?
     };
-    if let Some(cgroup) = &cgroup {
-        cgroup.add(child.id())?;
-    }
     let hosts = match &launch.rules.network {
         Network::Hosts(hosts) => hosts.clone(),
         _ => Vec::new(),
     };
     let start = Start { launch, plan };
-    let ending = control::send(&ours, &start, Some(rustix::stdio::stdin()))
-        .map_err(|_| ())
-        .and_then(|()| {
-            drop(start);
-            let _ = detach();
-            follow(&ours, hosts)
-        });
-    let status = child.wait().map_err(because("the sandbox was lost"))?;
+    let stdin = rustix::stdio::stdin();
+    let tracer = match &observe {
+        Some(_) => Some(trace::Tracer::attach(child.id())?),
+        None => None,
+    };
+    let join = || {
+        cgroup
+            .as_ref()
+            .map_or(Ok(()), |group| group.add(child.id()))
+    };
+    // Entering the group takes the kernel milliseconds: `init` builds the sandbox meanwhile. A
+    // child of `enter` would be outside of the group, so that one waits.
+    let sent = if has_proxy {
+        join()?;
+        control::send(&ours, &Go, None).and_then(|()| control::send(&ours, &start, Some(stdin)))
+    } else {
+        let sent = control::send(&ours, &start, Some(stdin));
+        join()?;
+        sent
+    };
+    let sent = sent.and_then(|()| control::send(&ours, &Go, None));
+    drop(start);
+    let ending = sent.map_err(|_| ()).and_then(|()| {
+        let _ = detach();
+        match &observe {
+            None => follow(&ours, hosts, None),
+            Some(file) => {
+                trace::follow(tracer, file, move |asked| follow(&ours, hosts, Some(asked)))
+            }
+        }
+    });
+    let status = match &observe {
+        None => child.wait().map_err(because("the sandbox was lost"))?,
+        // The tracer has seen its end.
+        Some(_) => ExitStatus::default(),
+    };
     drop(cgroup);
     Ok(match ending {
         Ok(Ending::Code(code)) => exit_code(code),
@@ -107,13 +134,17 @@ fn detach() -> Result<(), String> {
 }
 
 /// Follows the events of `init` to the end of the server.
-fn follow(control: &UnixStream, hosts: Vec<crate::HostRule>) -> Result<Ending, ()> {
+fn follow(
+    control: &UnixStream,
+    hosts: Vec<crate::HostRule>,
+    asked: Option<proxy::Asked>,
+) -> Result<Ending, ()> {
     let mut hosts = Some(hosts);
     loop {
         match control::receive::<Event>(control) {
             Ok(Some((Event::Confined, listener))) => {
                 if let (Some(listener), Some(hosts)) = (listener, hosts.take()) {
-                    proxy::start(TcpListener::from(listener), hosts);
+                    proxy::start(TcpListener::from(listener), hosts, asked.clone());
                 }
             }
             Ok(Some((Event::Failed(reason), _))) => {

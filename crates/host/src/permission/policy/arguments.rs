@@ -62,6 +62,20 @@ const KEYWORDS: &[&str] = &[
     "$comment",
 ];
 
+/// The keywords whose value is a schema, a list of schemas, or an object of schemas.
+const SCHEMAS: &[&str] = &[
+    "additionalProperties",
+    "contains",
+    "else",
+    "if",
+    "items",
+    "not",
+    "propertyNames",
+    "then",
+];
+const SCHEMA_LISTS: &[&str] = &["allOf", "anyOf", "oneOf", "prefixItems"];
+const SCHEMAS_BY_NAME: &[&str] = &["$defs", "patternProperties", "properties"];
+
 /// The restrictions of arguments.
 pub(super) struct ArgumentChecks(Vec<ArgumentCheck>);
 
@@ -120,14 +134,34 @@ impl ArgumentChecks {
     }
 }
 
-/// Checks that a fragment has no unknown keyword.
+/// Checks that a fragment has no unknown keyword, at any depth.
 fn check_keywords(schema: &Value) -> Result<(), String> {
-    let members = schema.as_object().into_iter().flatten();
-    let mut unknown = members.filter(|(name, _)| !KEYWORDS.contains(&name.as_str()));
-    match unknown.next() {
-        Some((name, _)) => Err(format!("unknown JSON Schema keyword \"{name}\"")),
-        None => Ok(()),
+    let Value::Object(members) = schema else {
+        return match schema {
+            Value::Bool(_) => Ok(()),
+            _ => Err("expected a JSON Schema in a JSON Schema".to_owned()),
+        };
+    };
+    for (name, value) in members {
+        match name.as_str() {
+            name if !KEYWORDS.contains(&name) => {
+                return Err(format!("unknown JSON Schema keyword \"{name}\""));
+            }
+            name if SCHEMAS_BY_NAME.contains(&name) => {
+                let schemas = value.as_object();
+                let schemas = schemas.ok_or_else(|| format!("\"{name}\" is not an object"))?;
+                schemas.values().try_for_each(check_keywords)?;
+            }
+            name if SCHEMA_LISTS.contains(&name) => {
+                let schemas = value.as_array();
+                let schemas = schemas.ok_or_else(|| format!("\"{name}\" is not a list"))?;
+                schemas.iter().try_for_each(check_keywords)?;
+            }
+            name if SCHEMAS.contains(&name) => check_keywords(value)?,
+            _ => {}
+        }
     }
+    Ok(())
 }
 
 /// Parses JSON without repeated members at any depth.
@@ -202,5 +236,41 @@ impl<'de> Visitor<'de> for Unique {
             members.insert(name, value);
         }
         Ok(members.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::check_keywords;
+
+    #[test]
+    fn a_keyword_that_is_not_understood_is_found_at_any_depth() {
+        for schema in [
+            json!({"enmu": ["a"]}),
+            json!({"properties": {"a": {"enmu": ["a"]}}}),
+            json!({"patternProperties": {"^a": {"maxLenght": 1}}}),
+            json!({"items": {"items": {"minimun": 1}}}),
+            json!({"allOf": [{"type": "string"}, {"patern": "a"}]}),
+            json!({"not": {"anyOf": [{"cosnt": 1}]}}),
+            json!({"$defs": {"a": {"typ": "string"}}, "$ref": "#/$defs/a"}),
+            json!({"additionalProperties": {"x": true}}),
+            json!({"if": {"x": 1}}),
+            // What would be ignored, because it is no schema.
+            json!({"items": ["a"]}),
+            json!({"allOf": {"type": "string"}}),
+            json!({"properties": ["a"]}),
+            json!({"not": "a"}),
+        ] {
+            assert!(check_keywords(&schema).is_err(), "{schema}");
+        }
+        for schema in [
+            json!(true),
+            json!({"properties": {"enmu": {"enum": [{"enmu": 1}], "const": {"x": {}}}}}),
+            json!({"items": false, "required": ["x"], "dependentRequired": {"x": ["y"]}}),
+        ] {
+            assert_eq!(check_keywords(&schema), Ok(()), "{schema}");
+        }
     }
 }

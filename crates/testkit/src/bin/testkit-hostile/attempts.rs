@@ -57,6 +57,7 @@ pub(crate) fn all(targets: &Value) -> Value {
         abstract_socket(&text("abstract")),
     );
     tried("connect to a socket file", socket_file(&text("socket")));
+    tried("open a netlink socket", call(number(41, 198), "16, 3, 16"));
     tried("talk to the hypervisor", call(number(41, 198), "40, 1, 0"));
     // Processes.
     tried("signal another process", signal(victim));
