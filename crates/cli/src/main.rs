@@ -21,6 +21,7 @@ mod help;
 mod interrupt;
 mod output;
 mod permit;
+mod pixels;
 mod running;
 mod schema;
 mod session;

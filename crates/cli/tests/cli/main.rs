@@ -36,6 +36,7 @@ mod enable;
 mod failures;
 mod get;
 mod hostile;
+mod images;
 mod import;
 mod install;
 mod json_errors;
