@@ -5,7 +5,7 @@ use std::process::Command;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use image::{ImageFormat, Rgba, RgbaImage};
+use image::{ImageFormat, Rgb, RgbImage};
 use serde_json::{Value, json};
 use trunkline_testkit::Script;
 
@@ -17,7 +17,7 @@ const ATTRIBUTES: &str = "\u{1b}[c";
 
 /// An image block of 4 x 6 red pixels.
 pub(crate) fn red(format: ImageFormat) -> Value {
-    let image = RgbaImage::from_pixel(4, 6, Rgba([255, 0, 0, 255]));
+    let image = RgbImage::from_pixel(4, 6, Rgb([255, 0, 0]));
     let mut bytes = Cursor::new(Vec::new());
     image.write_to(&mut bytes, format).unwrap();
     let data = STANDARD.encode(bytes.into_inner());

@@ -11,6 +11,7 @@ mod add;
 mod add_check;
 mod add_mistakes;
 mod approve;
+mod approve_scripts;
 mod arguments;
 mod attacks;
 mod audit;
