@@ -23,9 +23,8 @@ use flags::FlagAnswer;
 /// The most fields that a hint lists.
 const MAX_LISTED: usize = 5;
 
-/// The length of a prompt's beginning, and the least that stays of a tool's name, in characters.
+/// The longest beginning of a prompt that names the tool too, in characters.
 const MAX_SUBJECT: usize = 28;
-const MIN_TOOL: usize = 10;
 
 /// Answers elicitations for one command.
 #[derive(Clone, Debug, Default)]
@@ -105,15 +104,14 @@ fn asker(elicitation: &Elicitation) -> String {
     format!("{server}/{tool}")
 }
 
-/// Returns the server and the tool of an elicitation, for prompts. A long name of a tool is cut;
-/// the first line of a dialog has all of it.
+/// Returns who asks, for every prompt: the server and the tool, or the server alone where both are
+/// long. The first line of a dialog has both.
 fn subject(elicitation: &Elicitation) -> String {
     let asker = asker(elicitation);
-    let server = output::name(&elicitation.server).chars().count() + 1;
-    let length = MAX_SUBJECT.max(server + MIN_TOOL);
-    match asker.char_indices().nth(length) {
-        Some((end, _)) => format!("{}{}", &asker[..end], output::ellipsis()),
-        None => asker,
+    if asker.chars().count() <= MAX_SUBJECT {
+        asker
+    } else {
+        output::name(&elicitation.server)
     }
 }
 
@@ -129,7 +127,9 @@ fn report_unanswered(elicitation: &Elicitation, form: Option<(&Form, &[String])>
         Some((_, problems)) if !problems.is_empty() => problems.join("; "),
         _ => "there is nobody to ask".to_owned(),
     };
-    output::warning(&format!("{asker} asks: {message}{page}; cancelled: {why}"));
+    output::warning(&format!(
+        "{asker} asks \"{message}\"{page}; cancelled: {why}"
+    ));
     let hint = match form {
         None => "run it on a terminal, without --no-input and --json, to open the page".to_owned(),
         Some((form, _)) if form.fields.is_empty() => {

@@ -194,6 +194,12 @@ pub(crate) fn state_hint(server: &ServerStatus) -> Option<String> {
     hint.or_else(|| server.state.failure().map(|_| doctor_hint(&server.name)))
 }
 
+/// Returns the cause of a failure in other words than its own: `the registry has no package "x"`
+/// instead of an exit status.
+pub(crate) fn known_cause(server: &ServerStatus) -> Option<String> {
+    known::cause_of_output(server.entry.as_ref()?, server.state.failure()?)
+}
+
 /// As [`state_hint`], and looks for the program of a server that could not be started.
 pub(crate) fn thorough_hint(server: &ServerStatus) -> Option<String> {
     let failure = server.state.failure();

@@ -1,20 +1,16 @@
 //! `headersHelper`: a user command that prints the headers to send (TRN-3).
 
 use std::path::PathBuf;
-use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
-use tokio::io::AsyncReadExt;
-use tokio::process::Command;
 use tokio::sync::Mutex;
+
+use crate::shell::{Background, Ended, ShellCommand};
 
 /// Default time limit for the command.
 pub const HELPER_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// The most bytes that it may print.
-const MAX_OUTPUT: u64 = 1024 * 1024;
 
 /// How much of its stderr is shown, in characters.
 const MAX_STDERR: usize = 300;
@@ -150,47 +146,24 @@ impl HeadersHelper {
     }
 
     async fn run_command(&self) -> Result<HeaderMap, HelperError> {
-        let mut command = shell_command(&self.command);
-        for name in &self.env_remove {
-            command.env_remove(name);
+        let mut command = ShellCommand::new(&*self.command, self.timeout)
+            .env_remove(&self.env_remove)
+            .in_dir(self.cwd.as_deref())
+            .background(Background::Kept);
+        for (name, value) in &self.env {
+            command = command.env(name, value);
         }
-        if let Some(dir) = &self.cwd {
-            command.current_dir(dir);
-        }
-        command
-            .envs(self.env.iter().map(|(name, value)| (name, value)))
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true);
-        #[cfg(unix)]
-        command.process_group(0);
-        let mut child = command
-            .spawn()
-            .map_err(|error| HelperError::Start(error.to_string()))?;
-        let group = ProcessGroup(child.id());
-        let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) else {
-            return Err(HelperError::Start("its pipes are missing".to_owned()));
+        let (code, stdout, stderr) = match command.run(b"").await {
+            Ended::Exited {
+                code,
+                stdout,
+                stderr,
+            } => (code, stdout, stderr),
+            Ended::TimedOut(limit) => return Err(HelperError::TooSlow(limit)),
+            Ended::NotStarted(problem) => return Err(HelperError::Start(problem)),
         };
-        let (mut printed, mut errors) = (Vec::new(), Vec::new());
-        let run = async {
-            let mut stdout = stdout.take(MAX_OUTPUT + 1);
-            let mut stderr = stderr.take(MAX_OUTPUT);
-            let (read, _) = tokio::join!(
-                stdout.read_to_end(&mut printed),
-                stderr.read_to_end(&mut errors)
-            );
-            read?;
-            child.wait().await
-        };
-        let status = match tokio::time::timeout(self.timeout, run).await {
-            Ok(Ok(status)) => status,
-            Ok(Err(error)) => return Err(HelperError::Start(error.to_string())),
-            Err(_) => return Err(HelperError::TooSlow(self.timeout)),
-        };
-        group.disarm();
-        if !status.success() {
-            let text: String = String::from_utf8_lossy(&errors)
+        if code != Some(0) {
+            let text: String = String::from_utf8_lossy(&stderr)
                 .trim()
                 .chars()
                 .take(MAX_STDERR)
@@ -200,55 +173,17 @@ impl HeadersHelper {
             } else {
                 format!(": {text}")
             };
-            let status = status.to_string();
+            let status = code.map_or("a signal".to_owned(), |code| format!("exit status: {code}"));
             return Err(HelperError::Failed { status, stderr });
         }
-        parse(&printed)
+        let too_long = || HelperError::Output("it is too long".to_owned());
+        parse(&stdout.ok_or_else(too_long)?)
     }
-}
-
-/// The process group of a running helper, killed on drop unless disarmed.
-struct ProcessGroup(Option<u32>);
-
-impl ProcessGroup {
-    fn disarm(mut self) {
-        self.0 = None;
-    }
-}
-
-impl Drop for ProcessGroup {
-    fn drop(&mut self) {
-        #[cfg(unix)]
-        if let Some(group) = self
-            .0
-            .and_then(|id| i32::try_from(id).ok())
-            .and_then(rustix::process::Pid::from_raw)
-        {
-            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
-        }
-    }
-}
-
-#[cfg(unix)]
-fn shell_command(line: &str) -> Command {
-    let mut command = Command::new("/bin/sh");
-    command.arg("-c").arg(line);
-    command
-}
-
-#[cfg(not(unix))]
-fn shell_command(line: &str) -> Command {
-    let mut command = Command::new("cmd");
-    command.arg("/C").arg(line);
-    command
 }
 
 /// Parses the output: an object of strings. Errors never show a value.
 fn parse(printed: &[u8]) -> Result<HeaderMap, HelperError> {
     let wrong = |what: String| HelperError::Output(what);
-    if printed.len() as u64 > MAX_OUTPUT {
-        return Err(wrong("it is too long".to_owned()));
-    }
     let found: serde_json::Value = serde_json::from_slice(printed)
         .map_err(|error| wrong(format!("line {}, column {}", error.line(), error.column())))?;
     let serde_json::Value::Object(members) = found else {
@@ -321,6 +256,7 @@ mod tests {
             ("echo wrong >&2; exit 3", "exit status: 3: wrong"),
             ("sleep 60", "did not end"),
             ("sleep 60 & sleep 60", "did not end"),
+            ("head -c 3000000 /dev/zero", "it is too long"),
         ] {
             let error = run(command).await.unwrap_err();
             assert!(error.contains(part), "{command}: {error}");

@@ -28,6 +28,7 @@ pub mod net;
 )]
 mod response_head;
 pub mod sdk;
+pub mod shell;
 mod skipped;
 pub mod stdio;
 mod trace;

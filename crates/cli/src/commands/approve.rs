@@ -1,5 +1,7 @@
 //! `trunkline approve`, `reject` and `reset-project-choices` (CFG-6).
 
+use std::path::Path;
+
 use serde_json::json;
 use trunkline_config::redact::{RedactMode, redact_entry};
 use trunkline_config::{EntryStatus, Server, ServerEntry};
@@ -7,7 +9,8 @@ use trunkline_config::{EntryStatus, Server, ServerEntry};
 use crate::args::ConfigArgs;
 use crate::change;
 use crate::exit::Exit;
-use crate::output::{self, Lines, name};
+use crate::output::{self, Line, Lines, Style, name};
+use crate::scripts::{self, ScriptLine};
 use crate::session::{self, Configured};
 use crate::standing;
 
@@ -43,7 +46,7 @@ pub(crate) fn approve(
     let mut approved: Vec<&ServerEntry> = Vec::new();
     for server in wanted {
         if ask {
-            output::note(description(server));
+            output::note(description(server, &configured.loader.project().root));
         }
         if ask && !output::ask(&format!("approve \"{}\"?", name(&server.entry.name))) {
             continue;
@@ -127,7 +130,7 @@ fn nothing_pending(configured: &Configured, as_json: bool) -> Exit {
 
 /// Describes everything that would run and all changes. Only secrets are masked: any other field
 /// could be the one that matters.
-fn description(server: &Server) -> Lines {
+fn description(server: &Server, root: &Path) -> Lines {
     let mut lines = Lines::from("\n");
     let entry = &server.entry;
     lines.push(format!("\"{}\" in {}", name(&entry.name), entry.source));
@@ -157,6 +160,21 @@ fn description(server: &Server) -> Lines {
     }
     for line in changes {
         lines.push_whole(format!("    {line}"));
+    }
+    for change in scripts::changes(server, root) {
+        lines.push(format!("  {}: {}", name(&change.path), change.facts));
+        for line in change.lines {
+            let (style, mark, text) = match &line {
+                ScriptLine::Note(text) => (Style::Dim, "", text),
+                ScriptLine::Same(text) => (Style::Plain, "  ", text),
+                ScriptLine::Removed(text) => (Style::Failed, "- ", text),
+                ScriptLine::Added(text) => (Style::Done, "+ ", text),
+            };
+            // A line of the file never starts a row, so it cannot pass for ours.
+            let mut shown = Line::plain("    ");
+            shown.push_whole(style, format_args!("{mark}{text}"));
+            lines.push_line(shown.hang(6));
+        }
     }
     lines
 }

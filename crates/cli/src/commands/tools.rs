@@ -290,6 +290,8 @@ fn report_state(server: &ServerStatus, state: &State, only: Option<&str>) {
         };
         let more = format!("see `trunkline get {refresh}{}`", last_word(&server.name));
         let hint = failure.hint().filter(|_| failure.stderr.is_empty());
+        let known = standing::known_cause(server);
+        let what = known.map_or(what, |cause| format!("server \"{shown}\": {cause}"));
         output::error(&what, hint.or(Some(&more)));
     }
 }

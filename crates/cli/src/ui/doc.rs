@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
+use super::picture::PictureRow;
 use super::text;
 
 /// The most rows that a document keeps.
@@ -40,6 +41,8 @@ pub(super) struct DocLine {
     pub(super) text: String,
     pub(super) tone: Tone,
     pub(super) origin: Origin,
+    /// A row of a picture in place of text.
+    pub(super) picture: PictureRow,
 }
 
 impl DocLine {
@@ -74,6 +77,15 @@ impl DocLine {
         })
     }
 
+    /// A row of a foreign picture.
+    pub(super) fn picture(row: PictureRow) -> Self {
+        Self {
+            picture: row,
+            origin: Origin::Foreign,
+            ..Self::default()
+        }
+    }
+
     pub(super) fn tone(mut self, tone: Tone) -> Self {
         self.tone = tone;
         self
@@ -89,6 +101,7 @@ pub(super) struct Row {
     pub(super) text: String,
     pub(super) tone: Tone,
     pub(super) origin: Origin,
+    pub(super) picture: PictureRow,
 }
 
 type Wrapped = Rc<Vec<Row>>;
@@ -163,6 +176,7 @@ impl Doc {
                     text,
                     tone: line.tone,
                     origin: line.origin,
+                    picture: line.picture.clone(),
                 });
             }
             if rows.len() > MAX_ROWS {
@@ -173,6 +187,7 @@ impl Doc {
                     text: "… cut: too long to be shown in full".to_owned(),
                     tone: Tone::Warn,
                     origin: Origin::Own,
+                    picture: PictureRow::default(),
                 });
                 is_cut = true;
                 break;

@@ -10,7 +10,7 @@ use trunkline::Host;
 use trunkline::auth::{BrowserUrl, Revocation};
 use trunkline::config::ServerEntry;
 use trunkline::log::LogStore;
-use trunkline_config::{Editor, EntryStatus, Layout};
+use trunkline_config::{Editor, EntryStatus, Layout, Project, Server};
 use url::Url;
 
 use super::asker::Asker;
@@ -21,6 +21,7 @@ use super::msg::{Effect, Msg, Request};
 use crate::browser;
 use crate::commands::demo;
 use crate::output::{inline, name};
+use crate::scripts;
 
 /// The lines of a log that are read from its file.
 const LOG_LINES: usize = 500;
@@ -67,6 +68,7 @@ impl Effects {
             Effect::SetEnabled(task, entry, on) => self.set_enabled(task, entry, on),
             Effect::Approve(task, entry) => self.decide(task, entry, true),
             Effect::Reject(task, entry) => self.decide(task, entry, false),
+            Effect::ReadScripts(server) => self.read_scripts(server),
             Effect::Login(task, server) => self.login(task, server),
             Effect::FinishLogin(task, pasted) => self.finish_login(task, pasted),
             Effect::CancelLogin(task) => {
@@ -108,6 +110,14 @@ impl Effects {
                 }
             });
         }
+    }
+
+    fn read_scripts(&self, server: Box<Server>) {
+        let (inbox, root) = (self.inbox.clone(), Project::at(&self.cwd).root);
+        tokio::task::spawn_blocking(move || {
+            let changes = scripts::changes(&server, &root);
+            let _ = inbox.send(Msg::Scripts(server.entry.name, changes));
+        });
     }
 
     fn set_enabled(&self, task: u64, entry: Box<ServerEntry>, on: bool) {

@@ -44,15 +44,21 @@ pub(super) async fn make(
             let made = host
                 .call_on(&server, &tool, Value::Object(arguments), options)
                 .await;
-            made.map(|output| (output.is_error, rendering::output(&output)))
-                .map_err(Some)
+            match made {
+                Ok(output) => {
+                    let is_error = output.is_error;
+                    Ok((is_error, rendered(move || rendering::output(&output)).await))
+                }
+                Err(error) => Err(Some(error)),
+            }
         }
         Subject::Resource(uri) => {
             let options = ReadOptions::new().on_progress(progress);
             let read = host.read_resource(&server, &uri, options);
-            until(cancelled, read)
-                .await
-                .map(|read| (false, rendering::resource(&read)))
+            match until(cancelled, read).await {
+                Ok(read) => Ok((false, rendered(move || rendering::resource(&read)).await)),
+                Err(error) => Err(error),
+            }
         }
         Subject::Template(template) => {
             let uri = match expand_template(&template, &words(&arguments)) {
@@ -61,18 +67,20 @@ pub(super) async fn make(
             };
             let options = ReadOptions::new().on_progress(progress);
             let read = host.read_resource(&server, &uri, options);
-            until(cancelled, read)
-                .await
-                .map(|read| (false, rendering::resource(&read)))
+            match until(cancelled, read).await {
+                Ok(read) => Ok((false, rendered(move || rendering::resource(&read)).await)),
+                Err(error) => Err(error),
+            }
         }
         Subject::Prompt(prompt) => match host.prompt_of(&server, &prompt) {
             Ok(command) => {
                 let words = words(&arguments);
                 let options = ReadOptions::new().on_progress(progress);
                 let got = host.prompt_with(&command, &words, options);
-                until(cancelled, got)
-                    .await
-                    .map(|got| (false, rendering::prompt(&got)))
+                match until(cancelled, got).await {
+                    Ok(got) => Ok((false, rendered(move || rendering::prompt(&got)).await)),
+                    Err(error) => Err(error),
+                }
             }
             Err(error) => Err(Some(error)),
         },
@@ -96,6 +104,13 @@ pub(super) async fn make(
             }
         }
     }
+}
+
+/// Renders a result outside of the loop: decoding a picture takes many frames.
+async fn rendered(render: impl FnOnce() -> Vec<DocLine> + Send + 'static) -> Vec<DocLine> {
+    tokio::task::spawn_blocking(render)
+        .await
+        .unwrap_or_default()
 }
 
 /// Waits for a read, which is dropped when the user cancels it.

@@ -17,6 +17,7 @@ mod making;
 mod model;
 mod msg;
 mod overview;
+mod picture;
 mod rendering;
 mod run;
 mod snapshot;

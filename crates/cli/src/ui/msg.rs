@@ -9,9 +9,11 @@ use trunkline::config::ServerEntry;
 use trunkline::elicit::{ElicitAnswer, Form};
 use trunkline::log::LogLine;
 use trunkline::permission::PermissionAnswer;
+use trunkline_config::Server;
 
 use super::data::{Detail, Snapshot};
 use super::doc::DocLine;
+use crate::scripts::ScriptChange;
 
 /// Everything that changes the model. Results of effects carry the number of what asked for them;
 /// the model drops those that nothing waits for any more.
@@ -39,6 +41,8 @@ pub(super) enum Msg {
     LoginDone(u64, Result<String, String>),
     /// An action of the user is done, or has failed.
     ActionDone(u64, Result<String, String>),
+    /// The changed files of a server, by its name, for its approval.
+    Scripts(String, Vec<ScriptChange>),
     /// A moment that [`Model::next_tick`](super::model::Model::next_tick) asked for.
     Tick,
 }
@@ -147,6 +151,8 @@ pub(super) enum Effect {
     SetEnabled(u64, Box<ServerEntry>, bool),
     Approve(u64, Box<ServerEntry>),
     Reject(u64, Box<ServerEntry>),
+    /// Compares the files of a server with what was approved.
+    ReadScripts(Box<Server>),
     Login(u64, String),
     /// Completes a sign-in with the URL of the page that the browser could not load.
     FinishLogin(u64, String),

@@ -6,7 +6,7 @@ use trunkline::result::Content;
 use trunkline::{CallError, CallOutput};
 
 use super::doc::{DocLine, Tone};
-use super::text;
+use super::{picture, text};
 use crate::output::inline;
 
 /// The most lines of a result.
@@ -39,6 +39,9 @@ pub(super) fn output(output: &CallOutput) -> Vec<DocLine> {
         let path = text::line(&file.path.display().to_string());
         let size = text::size(usize::try_from(file.size).unwrap_or(usize::MAX));
         let line = format!("{path} ({}, {size})", text::line(&file.mime_type));
+        if file.mime_type.starts_with("image/") {
+            push_picture(picture::of_file(&file.path), &mut lines);
+        }
         lines.push(DocLine::field("saved", line).tone(Tone::Hint));
     }
     for warning in &output.warnings {
@@ -59,6 +62,9 @@ pub(super) fn resource(read: &ResourceContents) -> Vec<DocLine> {
             ResourceBody::Blob(body) => {
                 let mime = content.mime_type.as_deref().unwrap_or("binary");
                 let size = text::size(body.len() / 4 * 3);
+                if mime.starts_with("image/") {
+                    push_picture(picture::of_base64(body), &mut lines);
+                }
                 lines.push(DocLine::own(format!("[{}, {size}]", text::line(mime))).tone(Tone::Dim));
             }
         }
@@ -129,7 +135,14 @@ fn push_content(content: &Content, lines: &mut Vec<DocLine>) {
     };
     match content {
         Content::Text(block) => push_text(&block.text(), lines),
-        Content::Image(block) => lines.push(media("image", block.mime_type(), block.base64())),
+        Content::Image(block) => {
+            let data = block.base64();
+            push_picture(
+                picture::of_base64(data.as_deref().unwrap_or_default()),
+                lines,
+            );
+            lines.push(media("image", block.mime_type(), data));
+        }
         Content::Audio(block) => lines.push(media("audio", block.mime_type(), block.base64())),
         Content::Resource(block) => {
             let uri = text::line(&block.uri().unwrap_or_default());
@@ -149,6 +162,10 @@ fn push_content(content: &Content, lines: &mut Vec<DocLine>) {
             push_text(raw.as_str(), lines);
         }
     }
+}
+
+fn push_picture(rows: Vec<picture::PictureRow>, lines: &mut Vec<DocLine>) {
+    lines.extend(rows.into_iter().map(DocLine::picture));
 }
 
 /// Adds foreign text; JSON is indented.

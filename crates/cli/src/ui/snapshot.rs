@@ -125,7 +125,9 @@ fn rank(scope: &str) -> usize {
 
 /// Returns the state of a connection and why it is not connected.
 fn connection(running: &ServerStatus) -> (Status, String) {
-    let cause = |failure: &ConnectFailure| inline(&failure.to_string());
+    let cause = |failure: &ConnectFailure| {
+        inline(&standing::known_cause(running).unwrap_or_else(|| failure.to_string()))
+    };
     match &running.state {
         State::Connected(_) => (Status::Connected, String::new()),
         State::Pending { attempt: 0, .. } => (Status::Lazy, String::new()),
@@ -148,6 +150,10 @@ fn connection(running: &ServerStatus) -> (Status, String) {
 
 /// Returns the line of its stderr that best explains why a server has failed.
 fn said(running: &ServerStatus) -> String {
+    // The cause says it better.
+    if standing::known_cause(running).is_some() {
+        return String::new();
+    }
     let failure = match &running.state {
         State::Failed(failure) => Some(failure),
         State::Pending { last_failure, .. } => last_failure.as_ref(),

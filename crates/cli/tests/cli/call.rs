@@ -243,7 +243,7 @@ fn questions_are_cancelled_where_nobody_can_answer() {
         run.document()["inputResponses"],
         json!({"q": {"action": "cancel"}})
     );
-    let told = "warning: legacy/t asks: who?; cancelled: there is nobody to ask\n  \
+    let told = "warning: legacy/t asks \"who?\"; cancelled: there is nobody to ask\n  \
                 hint: run it on a terminal, or accept with --elicit-defaults\n";
     lab.run(&["call", "legacy", "t"])
         .is(0, "{\"action\":\"cancel\"}\n", told);

@@ -240,7 +240,7 @@ fn what_nobody_answers_is_cancelled_and_the_message_says_how_to_answer() {
     let check = |run: &Run, why: &str, hint: &str| {
         assert_eq!(run.code, Some(0), "{run:#?}");
         assert!(run.out.contains(r#"{"action":"cancel"}"#), "{run:#?}");
-        let expected = format!("warning: s/ask asks: {why}\n  hint: {hint}\n");
+        let expected = format!("warning: s/ask asks {why}\n  hint: {hint}\n");
         assert_eq!(run.err, expected);
     };
     let lab = lab("legacy");
@@ -248,17 +248,17 @@ fn what_nobody_answers_is_cancelled_and_the_message_says_how_to_answer() {
                 --elicit sure=VALUE --elicit size=VALUE --elicit tags=VALUE (name is \"Your name\"), or --elicit-defaults";
     check(
         &lab.run(&["call", "s", "ask"]),
-        "who are you?; cancelled: there is nobody to ask",
+        "\"who are you?\"; cancelled: there is nobody to ask",
         hint,
     );
     check(
         &lab.run(&["call", "s", "ask", "--elicit-defaults"]),
-        "who are you?; cancelled: \"Your name\" is required; \"size\" is required",
+        "\"who are you?\"; cancelled: \"Your name\" is required; \"size\" is required",
         hint,
     );
     check(
         &lab.run(&["call", "s", "ask", "--elicit", "age=old"]),
-        "who are you?; cancelled: \"age\" must be a whole number",
+        "\"who are you?\"; cancelled: \"age\" must be a whole number",
         hint,
     );
     let page = json!({"mode": "url", "message": "sign", "url": "https://example.com/s",
@@ -266,7 +266,7 @@ fn what_nobody_answers_is_cancelled_and_the_message_says_how_to_answer() {
     let lab = Lab::with([("s", asking("legacy", &page))]);
     check(
         &lab.run(&["call", "s", "ask", "--elicit-defaults"]),
-        "sign (https://example.com/s); cancelled: there is nobody to ask",
+        "\"sign\" (https://example.com/s); cancelled: there is nobody to ask",
         "run it on a terminal, without --no-input and --json, to open the page",
     );
     // On a terminal, too, if it must not ask.

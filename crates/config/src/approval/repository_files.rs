@@ -67,6 +67,13 @@ pub struct RepositoryFile {
     pub sha256: String,
 }
 
+impl RepositoryFile {
+    /// The hash of a file with this content, if that is not over 64 MB.
+    pub fn hash_of(content: &[u8]) -> String {
+        hex(&Sha256::digest(content))
+    }
+}
+
 /// The repository files that an entry runs.
 pub(crate) struct RepositoryFiles {
     /// The files with their full paths.

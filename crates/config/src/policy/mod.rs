@@ -4,6 +4,7 @@ mod program;
 mod rule;
 mod sensitive;
 mod url;
+mod url_pattern;
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -18,7 +19,8 @@ use crate::scopes::Scope;
 use program::spellings;
 pub(crate) use rule::Rule;
 use sensitive::{sensitive_remote_field, sensitive_stdio_field};
-use url::{DenyCandidates, NormalizedUrl, UrlPattern};
+use url::NormalizedUrl;
+use url_pattern::{DenyCandidates, UrlPattern};
 
 /// Why policy blocks a server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

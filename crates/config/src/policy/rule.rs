@@ -9,7 +9,7 @@ use std::fmt;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::url::UrlPattern;
+use super::url_pattern::UrlPattern;
 use crate::document::Document;
 
 /// One element of `allowedMcpServers` or `deniedMcpServers`.

@@ -30,6 +30,7 @@ mod redactor;
 mod references;
 mod secret_names;
 mod tokens;
+mod urls;
 
 pub use entry::{RedactMode, redact_entry};
 pub use entry_secrets::{display_redactor, entry_secrets, header_secrets, is_inherited_secret};

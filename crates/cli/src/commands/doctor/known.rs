@@ -44,6 +44,14 @@ pub(super) fn of_process(
     process::diagnose(subject, &evidence)
 }
 
+/// Returns the cause of a failure on one line, from the output of the process alone; `None` if that
+/// says no more than the failure.
+pub(crate) fn cause_of_output(entry: &ServerEntry, failure: &ConnectFailure) -> Option<String> {
+    let found = of_process(&Subject::of_entry(entry), entry, failure)?;
+    let is_more = !SAID_ALREADY.contains(&found.cause);
+    is_more.then(|| display_redactor(entry).known(&found.message).into_owned())
+}
+
 /// Returns a hint with the cause of a failure and its fix, from the output of the process alone.
 pub(crate) fn hint_of_output(entry: &ServerEntry, failure: &ConnectFailure) -> Option<String> {
     hint_of(

@@ -8,7 +8,7 @@ use trunkline::server::{Catalog, ServerStatus, State};
 use super::count;
 use super::row::Row;
 use crate::output::{Line, Lines, Status, Style, inline};
-use crate::standing::last_word;
+use crate::standing::{known_cause, last_word};
 
 /// How a server fares, in a few words.
 pub(super) struct Summary {
@@ -78,11 +78,11 @@ impl Summary {
             State::Pending {
                 last_failure: Some(failure),
                 ..
-            } => Self::new(
-                Status::Busy,
-                format!("retrying: {}", inline(&failure.to_string())),
-                "retrying",
-            ),
+            } => {
+                let why = known_cause(status).unwrap_or_else(|| failure.to_string());
+                let text = format!("retrying: {}", inline(&why));
+                Self::new(Status::Busy, text, "retrying")
+            }
             State::Pending { .. } => {
                 let text = match elapsed.as_secs() {
                     0 => "starting".to_owned(),
@@ -92,7 +92,8 @@ impl Summary {
             }
             State::NeedsAuth(_) => Self::new(Status::Attention, "needs sign-in", "needs sign-in"),
             State::Failed(failure) => {
-                Self::new(Status::Failed, inline(&failure.to_string()), "failed")
+                let why = known_cause(status).unwrap_or_else(|| failure.to_string());
+                Self::new(Status::Failed, inline(&why), "failed")
             }
             _ => Self::new(Status::Off, "off", "off"),
         }

@@ -10,6 +10,7 @@ use super::plain::{Detail, table};
 use super::row::{Row, target};
 use super::summary::{Summary, cure};
 use crate::output::{self, Column, Line, Lines, Status, Stream, Style, Table, name, separator};
+use crate::standing::known_cause;
 
 /// The most lines of a server's stderr in a table.
 const MAX_STDERR: usize = 2;
@@ -126,7 +127,8 @@ fn on_screen<'r>(
         } else {
             placed.or_short(SUMMARY, short, whole);
         }
-        placed.below(below(row, cure.is_some()));
+        let is_whole = timings.is_some();
+        placed.below(below(row, cure.is_some(), is_whole));
         if let Some(timings) = timings {
             placed.below(more(row, timings));
         }
@@ -134,8 +136,9 @@ fn on_screen<'r>(
     table.lines(Some(width))
 }
 
-/// Returns what else there is to know about a server on a terminal.
-fn below(row: &Row, has_cure: bool) -> Lines {
+/// Returns what else there is to know about a server on a terminal. What its process printed is
+/// left out where the cause is known, unless the `whole` story is asked for.
+fn below(row: &Row, has_cure: bool, whole: bool) -> Lines {
     let dim = |text: &str| Line::plain("    ").and(Style::Dim, text).hang(4);
     let mut lines = Lines::new();
     if let Some(signed_in) = row.signed_in() {
@@ -145,10 +148,14 @@ fn below(row: &Row, has_cure: bool) -> Lines {
         lines.push_line(dim(&change));
     }
     let failure = row.status().and_then(|status| status.state.failure());
-    let stderr = failure
+    let mut stderr = failure
         .map(|failure| &failure.stderr[..])
         .unwrap_or_default();
-    let is_explained = has_cure && failure.is_none();
+    let is_known = row.status().and_then(known_cause).is_some();
+    let is_explained = has_cure && (failure.is_none() || is_known);
+    if is_known && !whole {
+        stderr = &[];
+    }
     if stderr.is_empty()
         && !is_explained
         && let Some(hint) = row.hint()

@@ -43,7 +43,7 @@ pub(in crate::ui) fn perform(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::Toggle => return toggle(model),
         Action::Login => return login(model),
         Action::Logout => logout(model),
-        Action::Review => review(model),
+        Action::Review => return review(model),
         Action::Copy => return copy(model),
         Action::Find => {
             let found = Find::new(find::items(&model.snapshot));
@@ -215,11 +215,13 @@ fn logout(model: &mut Model) {
     model.dialog = Some(dialog);
 }
 
-fn review(model: &mut Model) {
+fn review(model: &mut Model) -> Vec<Effect> {
     let Some(server) = model.server().and_then(|server| configured(model, server)) else {
-        return;
+        return Vec::new();
     };
+    let scripts = Effect::ReadScripts(Box::new(server.clone()));
     let mut dialog = Dialog::approval(server);
     dialog.command = command::about(&model.program, "approve", &server.entry.name);
     model.dialog = Some(dialog);
+    vec![scripts]
 }

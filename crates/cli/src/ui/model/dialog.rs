@@ -17,8 +17,9 @@ use url::Url;
 
 use super::form::FormState;
 use crate::output::name;
+use crate::scripts::{ScriptChange, ScriptLine};
 use crate::standing;
-use crate::ui::doc::{Doc, DocLine, Tone};
+use crate::ui::doc::{Doc, DocLine, Origin, Tone};
 use crate::ui::msg::{Answer, Ask, Effect, Question};
 use crate::ui::text;
 
@@ -227,6 +228,25 @@ impl Dialog {
             &buttons,
             Kind::Approval { entry },
         )
+    }
+
+    /// Adds the differences of files to the dialog that approves this server. They stand at the
+    /// end, which is to be seen before the server can be approved.
+    pub(in crate::ui) fn set_scripts(&mut self, server: &str, changes: &[ScriptChange]) {
+        let is_it = matches!(&self.kind, Kind::Approval { entry } if entry.name == server);
+        if !is_it || changes.is_empty() {
+            return;
+        }
+        let mut lines = self.doc.take();
+        let note = lines.pop();
+        for change in changes {
+            let heading = format!("{}: {}", whole(&change.path), change.facts);
+            lines.push(DocLine::heading(heading));
+            lines.extend(change.lines.iter().map(script_line));
+            lines.push(DocLine::own(""));
+        }
+        lines.extend(note);
+        self.doc.replace(lines);
     }
 
     pub(in crate::ui) fn login(task: u64, server: &str) -> Self {
@@ -485,6 +505,21 @@ fn approval_lines(server: &ConfiguredServer) -> Vec<DocLine> {
         lines.push(DocLine::own(line));
     }
     lines
+}
+
+fn script_line(line: &ScriptLine) -> DocLine {
+    let (tone, mark, text) = match line {
+        ScriptLine::Note(text) => return DocLine::own(whole(text)).tone(Tone::Dim),
+        ScriptLine::Same(text) => (Tone::Plain, ' ', text),
+        ScriptLine::Removed(text) => (Tone::Bad, '-', text),
+        ScriptLine::Added(text) => (Tone::Good, '+', text),
+    };
+    DocLine {
+        text: format!("{mark} {}", whole(text)),
+        tone,
+        origin: Origin::Foreign,
+        ..DocLine::default()
+    }
 }
 
 /// Escapes a text of any length: nothing may hide behind a `…`.

@@ -35,6 +35,7 @@ fn describe(effect: &Effect) -> String {
         Effect::CancelCall(_) => "cancel".to_owned(),
         Effect::Answer(id, answer) => format!("answer {id} {answer:?}"),
         Effect::ReadLog(server) => format!("log {server}"),
+        Effect::ReadScripts(server) => format!("scripts of {}", server.entry.name),
         Effect::Copy { text, .. } => format!("copy {text}"),
         other => format!("{other:?}"),
     }
@@ -76,8 +77,8 @@ fn keys_have_effects() {
         ("/linear⏎o⇥⏎", vec!["logout linear"]),
         ("/linear⏎oo⇥⏎", vec!["logout linear"]),
         ("/off⏎ ", vec!["set tickets true"]),
-        ("/tickets⏎a⏎", vec![]),
-        ("/tickets⏎aa", vec![]),
+        ("/tickets⏎a⏎", vec!["scripts of tickets"]),
+        ("/tickets⏎aa", vec!["scripts of tickets"]),
         ("/greet⏎", vec!["Prompt(\"greet\") on github {}"]),
         (
             "/README⏎",

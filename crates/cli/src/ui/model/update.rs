@@ -100,6 +100,12 @@ fn learn(model: &mut Model, msg: Msg) -> Vec<Effect> {
             }
             Vec::new()
         }
+        Msg::Scripts(server, changes) => {
+            if let Some(dialog) = &mut model.dialog {
+                dialog.set_scripts(&server, &changes);
+            }
+            Vec::new()
+        }
         Msg::Progress(id, progress) => {
             if let Some(call) = model.calls.running(id) {
                 call.state = CallState::Running(Some(progress));

@@ -8,7 +8,7 @@ use crossterm::event::{Event, KeyCode, KeyEvent};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use serde_json::json;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use trunkline::{Builtin, Host};
 use trunkline_config::Layout;
 
@@ -33,10 +33,31 @@ struct Record {
     resumed: usize,
 }
 
+/// What the loop did, and a signal whenever it does something.
+#[derive(Default)]
+struct Watch {
+    record: Mutex<Record>,
+    changed: Notify,
+}
+
+impl Watch {
+    fn update(&self, change: impl FnOnce(&mut Record)) {
+        change(&mut self.record.lock().unwrap());
+        self.changed.notify_one();
+    }
+
+    /// Waits until the record fits.
+    async fn until(&self, fits: impl Fn(&Record) -> bool) {
+        while !fits(&self.record.lock().unwrap()) {
+            self.changed.notified().await;
+        }
+    }
+}
+
 /// A terminal in memory.
 struct Memory {
     terminal: Terminal<TestBackend>,
-    record: Arc<Mutex<Record>>,
+    watch: Arc<Watch>,
 }
 
 impl Surface for Memory {
@@ -44,13 +65,16 @@ impl Surface for Memory {
         let theme = Theme {
             colour: true,
             unicode: true,
+            pictures: None,
         };
         let drawn = self.terminal.draw(|frame| view::draw(model, theme, frame));
         drawn.map_err(io::Error::other)?;
         let cells = self.terminal.backend().buffer().content.iter();
-        let mut record = self.record.lock().unwrap();
-        record.frames += 1;
-        record.text = cells.map(ratatui::buffer::Cell::symbol).collect();
+        let text = cells.map(ratatui::buffer::Cell::symbol).collect();
+        self.watch.update(|record| {
+            record.frames += 1;
+            record.text = text;
+        });
         Ok(())
     }
 
@@ -71,16 +95,16 @@ impl Surface for Memory {
     }
 
     fn resume(&mut self) -> io::Result<()> {
-        self.record.lock().unwrap().resumed += 1;
+        self.watch.update(|record| record.resumed += 1);
         Ok(())
     }
 
     fn waits(&mut self, until: Option<Instant>) {
-        self.record.lock().unwrap().sleeps = until.is_none();
+        self.watch.update(|record| record.sleeps = until.is_none());
     }
 
     fn answered(&mut self, after: Duration) {
-        self.record.lock().unwrap().answered.push(after);
+        self.watch.update(|record| record.answered.push(after));
     }
 }
 
@@ -95,12 +119,12 @@ fn key(code: KeyCode) -> Input {
 async fn with_loop<F: Future<Output = ()>>(
     host: &Host,
     feed: Feed,
-    drive: impl FnOnce(mpsc::UnboundedSender<Input>, Arc<Mutex<Record>>) -> F,
-) -> Arc<Mutex<Record>> {
-    let record = Arc::<Mutex<Record>>::default();
+    drive: impl FnOnce(mpsc::UnboundedSender<Input>, Arc<Watch>) -> F,
+) -> Arc<Watch> {
+    let watch = Arc::<Watch>::default();
     let mut surface = Memory {
         terminal: Terminal::new(TestBackend::new(120, 40)).unwrap(),
-        record: Arc::clone(&record),
+        watch: Arc::clone(&watch),
     };
     let (keyboard, input) = mpsc::unbounded_channel();
     let (sender, inbox) = mpsc::unbounded_channel();
@@ -114,9 +138,9 @@ async fn with_loop<F: Future<Output = ()>>(
         feed,
     };
     let running = run(empty(120, 40), host.clone(), effects, &mut surface, sources);
-    let (exit, ()) = tokio::join!(running, drive(keyboard, Arc::clone(&record)));
+    let (exit, ()) = tokio::join!(running, drive(keyboard, Arc::clone(&watch)));
     assert_eq!(exit.unwrap(), Exit::Done);
-    record
+    watch
 }
 
 #[tokio::test]
@@ -139,13 +163,14 @@ async fn keys_are_answered_while_servers_flap() {
     let flapping = {
         let host = host.clone();
         tokio::spawn(async move {
+            // Each reconnects as soon as it is connected again.
             for round in 0_u64.. {
                 let _ = host.reconnect(&format!("server-{}", round % 10)).await;
-                tokio::time::sleep(Duration::from_millis(2)).await;
+                tokio::task::yield_now().await;
             }
         })
     };
-    let record = with_loop(&host, feed, |keyboard, record| async move {
+    let watch = with_loop(&host, feed, |keyboard, watch| async move {
         for number in 0..400_u32 {
             let code = match number % 40 {
                 0 => KeyCode::Enter,
@@ -154,11 +179,10 @@ async fn keys_are_answered_while_servers_flap() {
                 n if n % 2 == 0 => KeyCode::Down,
                 _ => KeyCode::Up,
             };
+            let drawn = watch.record.lock().unwrap().answered.len();
             keyboard.send(key(code)).unwrap();
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        while record.lock().unwrap().answered.is_empty() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
+            // A person sees the answer to a key before the next one.
+            watch.until(|record| record.answered.len() > drawn).await;
         }
         for code in [KeyCode::Esc, KeyCode::Esc, KeyCode::Char('q')] {
             keyboard.send(key(code)).unwrap();
@@ -170,7 +194,7 @@ async fn keys_are_answered_while_servers_flap() {
     .await;
     flapping.abort();
     host.shutdown().await;
-    let mut answered = std::mem::take(&mut record.lock().unwrap().answered);
+    let mut answered = std::mem::take(&mut watch.record.lock().unwrap().answered);
     answered.sort();
     let at = |percent: usize| answered[(answered.len() - 1) * percent / 100];
     let shown = format!(
@@ -190,20 +214,18 @@ async fn keys_are_answered_while_servers_flap() {
 async fn nothing_is_drawn_when_nothing_happens() {
     let host = Host::builder().builtin(Builtin::new("one")).start();
     host.ready().await;
-    let record = with_loop(&host, Feed::default(), |keyboard, record| async move {
+    let watch = with_loop(&host, Feed::default(), |keyboard, watch| async move {
         let is_idle = |record: &Record| record.text.contains("0 tools") && record.sleeps;
-        while !is_idle(&record.lock().unwrap()) {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        watch.until(is_idle).await;
         // A task has panicked: the loop takes the terminal again.
         LEFT.notify_one();
-        while record.lock().unwrap().resumed == 0 || !is_idle(&record.lock().unwrap()) {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        watch
+            .until(|record| record.resumed > 0 && is_idle(record))
+            .await;
         keyboard.send(key(KeyCode::Char('q'))).unwrap();
         keyboard.closed().await;
     })
     .await;
-    assert!(record.lock().unwrap().frames >= 1);
+    assert!(watch.record.lock().unwrap().frames >= 1);
     host.shutdown().await;
 }

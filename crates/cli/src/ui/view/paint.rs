@@ -6,6 +6,7 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 
 use crate::ui::doc::{Doc, LABEL, Origin, Row, Tone};
+use crate::ui::picture::Pixel;
 use crate::ui::text;
 
 /// Returns the style of a tone: the terminal's own colours, which the user has chosen.
@@ -99,6 +100,22 @@ fn doc_row(line: &Row) -> Vec<Span<'static>> {
     if line.origin == Origin::Foreign {
         spans.push(Span::styled("│ ", style(Tone::Dim)));
     }
-    spans.push(Span::styled(line.text.clone(), style(line.tone)));
+    if line.picture.is_empty() {
+        spans.push(Span::styled(line.text.clone(), style(line.tone)));
+    }
+    spans.extend(line.picture.iter().map(|cell| picture_cell(*cell)));
     spans
+}
+
+/// Draws two pixels in one cell: the upper half is the sign, the lower half its background.
+fn picture_cell((upper, lower): (Pixel, Pixel)) -> Span<'static> {
+    let colour = |[red, green, blue]: [u8; 3]| Color::Rgb(red, green, blue);
+    match (upper, lower) {
+        (None, None) => Span::raw(" "),
+        (Some(upper), None) => Span::styled("▀", Style::new().fg(colour(upper))),
+        (None, Some(lower)) => Span::styled("▄", Style::new().fg(colour(lower))),
+        (Some(upper), Some(lower)) => {
+            Span::styled("▀", Style::new().fg(colour(upper)).bg(colour(lower)))
+        }
+    }
 }

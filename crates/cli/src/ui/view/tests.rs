@@ -16,6 +16,7 @@ use crate::ui::tests::{HOSTILE, detail, empty, model, press, send};
 const THEME: Theme = Theme {
     colour: true,
     unicode: true,
+    pictures: None,
 };
 
 /// Draws a model, and returns the rows of the screen.
@@ -359,6 +360,7 @@ fn plain_terminal() {
     let theme = Theme {
         colour: false,
         unicode: false,
+        pictures: None,
     };
     let text = screen_with(&model, theme);
     assert!(text.is_ascii(), "{text}");

@@ -1,7 +1,7 @@
 //! The terminal interface on a terminal, against real servers (UI-4).
 
 mod questions;
-mod screen;
+pub(crate) mod screen;
 mod servers;
 mod terminal;
 

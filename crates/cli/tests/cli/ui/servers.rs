@@ -6,6 +6,7 @@ use trunkline_testkit::wait_for;
 
 use super::screen::Tui;
 use super::{ENTER, ESC, F5, toolbox};
+use crate::images::red;
 use crate::lab::{Lab, SOON, echo, parsed};
 use crate::sign_in::protected;
 
@@ -78,6 +79,32 @@ fn a_tool_is_called_from_a_form_and_again_from_the_history() {
         tui.bytes().contains("\u{1b}]52;c;").then_some(())
     });
     tui.quit("\u{3}").is(0);
+}
+
+#[test]
+fn an_image_of_a_result_is_drawn_in_cells() {
+    let image = red(image::ImageFormat::Png);
+    let lab = Lab::new();
+    let tools = json!([{"name": "draw", "do": [{"reply": {"content": [image]}}]}]);
+    lab.configure([("s", json!({"tools": tools}))]);
+    let colours = [("COLORTERM", "truecolor"), ("NO_COLOR", "")];
+    for (colours, red, rows) in [
+        (&colours[..], "38;2;255;0;0", 3),
+        (&colours[1..], "38;5;196", 3),
+        // Without colours there is nothing to see.
+        (&[], "", 0),
+    ] {
+        let arguments = ["--mcp-config", ".mcp-config.json"];
+        let mut tui = Tui::run(&lab, &arguments, (80, 24), |command| {
+            command.envs(colours.iter().copied());
+        });
+        tui.at("1 tool", "/draw\r");
+        tui.at("no arguments", F5);
+        let screen = tui.sees("[image image/png");
+        assert_eq!(screen.matches("▀▀▀▀\n").count(), rows, "{screen}");
+        assert!(tui.bytes().contains(red), "{screen}");
+        tui.quit("\u{3}").is(0);
+    }
 }
 
 #[test]

@@ -97,8 +97,34 @@ pub(super) fn not_found(subject: &Subject, process: &ProcessEvidence) -> Option<
         &format!("-- {program}{yes} CORRECT-NAME"),
         "correct the package's name",
     );
-    let message = format!("the registry has no package \"{package}\"");
+    // The registry does not tell a stranger which packages of a scope exist.
+    let private = if npm && package.starts_with('@') {
+        ", or you may not read it"
+    } else {
+        ""
+    };
+    let message = format!("the registry has no package \"{package}\"{private}");
     Some(Diagnosis::new("package-not-found", message).fix(fix))
+}
+
+/// A version of a package that the registry does not have.
+pub(super) fn version_not_found(subject: &Subject, process: &ProcessEvidence) -> Option<Diagnosis> {
+    let wanted = process.lines().find_map(|line| {
+        let npm = after(line, "No matching version found for ");
+        npm.map(|wanted| wanted.split(' ').next().unwrap_or_default())
+    })?;
+    let wanted = wanted.trim_end_matches('.');
+    // A scope begins with an `@` too.
+    let (package, version) = wanted
+        .rsplit_once('@')
+        .filter(|(name, _)| !name.is_empty())?;
+    let message = format!("the registry has no version {version} of \"{package}\"");
+    let program = quoted(process.argv.first().copied().unwrap_or("npx"));
+    let fix = subject.edit(
+        &format!("-- {program} -y {}@CORRECT-VERSION", quoted(package)),
+        "correct the package's version",
+    );
+    Some(Diagnosis::new("version-not-found", message).fix(fix))
 }
 
 /// A package manager that cannot reach its registry.

@@ -55,6 +55,7 @@ pub(in super::super) fn diagnose(
     package::npx_prompt(subject, process)
         .or_else(|| package::docker(process))
         .or_else(|| package::not_found(subject, process))
+        .or_else(|| package::version_not_found(subject, process))
         .or_else(|| package::registry_unreachable(subject, process))
         .or_else(|| missing_variable(subject, process))
         .or_else(|| node::too_old(subject, process.stderr))
@@ -67,7 +68,7 @@ pub(in super::super) fn diagnose(
 /// An environment variable that the server asks for.
 fn missing_variable(subject: &Subject, process: &ProcessEvidence) -> Option<Diagnosis> {
     let variable = process.lines().find_map(variable_asked_for)?;
-    let message = format!("the server needs the environment variable {variable}, which is not set");
+    let message = format!("{variable} is not set in its environment");
     let options = format!("-e {variable}=VALUE");
     let fix = subject.edit(&options, &format!("set \"{variable}\" under \"env\""));
     Some(Diagnosis::new("missing-variable", message).fix(fix))
@@ -299,7 +300,7 @@ mod tests {
             },
             Some((
                 "missing-variable",
-                "the server needs the environment variable API_KEY, which is not set",
+                "API_KEY is not set in its environment",
                 "trunkline edit s -e API_KEY=VALUE",
             )),
         );
@@ -316,8 +317,21 @@ mod tests {
             },
             Some((
                 "package-not-found",
-                "the registry has no package \"@acme/mcp\"",
+                "the registry has no package \"@acme/mcp\", or you may not read it",
                 "trunkline edit s -- npx -y CORRECT-NAME",
+            )),
+        );
+        check(
+            &Case {
+                argv: &["npx", "-y", "@acme/mcp@9.9.9", "--token=x"],
+                stderr: "npm error code ETARGET\nnpm error notarget No matching version found for \
+                         @acme/mcp@9.9.9.\nnpm error notarget In most cases",
+                ..EXITED
+            },
+            Some((
+                "version-not-found",
+                "the registry has no version 9.9.9 of \"@acme/mcp\"",
+                "trunkline edit s -- npx -y @acme/mcp@CORRECT-VERSION",
             )),
         );
         let argv = &["uvx", "mcp-servr"];
