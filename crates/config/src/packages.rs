@@ -38,7 +38,7 @@ pub struct Package {
 }
 
 /// Options of npx and its kin that take the next word.
-const NPM_VALUES: &[&str] = &[
+pub(crate) const NPM_VALUES: &[&str] = &[
     "-c",
     "--call",
     "--cache",
@@ -52,7 +52,7 @@ const NPM_VALUES: &[&str] = &[
 ];
 
 /// Options of uvx and pipx that take the next word.
-const PYTHON_VALUES: &[&str] = &[
+pub(crate) const PYTHON_VALUES: &[&str] = &[
     "--with",
     "--with-editable",
     "--with-requirements",
@@ -96,7 +96,7 @@ const PYTHON_VALUES: &[&str] = &[
 ];
 
 /// Options of `docker run` that take no word.
-const DOCKER_FLAGS: &[&str] = &[
+pub(crate) const DOCKER_FLAGS: &[&str] = &[
     "-d",
     "--detach",
     "--init",
@@ -220,27 +220,10 @@ impl Package {
             _ => None,
         }
     }
-
-    /// Returns the runner of packages that a shell starts: what it fetches cannot be told.
-    pub(crate) fn runner_in_shell(command: &[&str]) -> Option<&'static str> {
-        let (program, args) = command.split_first()?;
-        let is_shell = matches!(
-            program_name(program).as_str(),
-            "sh" | "bash" | "zsh" | "dash" | "ksh" | "fish" | "cmd" | "powershell" | "pwsh"
-        );
-        let runners = [
-            "npx", "bunx", "pnpx", "uvx", "pipx", "docker", "podman", "nerdctl",
-        ];
-        let words = args
-            .iter()
-            .flat_map(|arg| arg.split(|c: char| c.is_whitespace() || ";&|()`'\"".contains(c)));
-        let mut words = words.map(program_name).filter(|_| is_shell);
-        words.find_map(|word| runners.into_iter().find(|runner| *runner == word))
-    }
 }
 
 /// The name of a program without its directory and extension.
-fn program_name(program: &str) -> String {
+pub(crate) fn program_name(program: &str) -> String {
     let name = program.rsplit(['/', '\\']).next().unwrap_or(program);
     let name = name.to_ascii_lowercase();
     let cut = [".cmd", ".exe", ".bat", ".ps1"];
@@ -415,7 +398,8 @@ fn python_spec(spec: &str) -> Package {
 }
 
 fn image(args: &[&str]) -> Option<Package> {
-    let takes_word = |arg: &str| !arg.contains('=') && !DOCKER_FLAGS.contains(&arg);
+    let takes_word =
+        |arg: &str| !arg.contains('=') && !DOCKER_FLAGS.contains(&arg) && !are_short_flags(arg);
     let spec = subject(args, &[], takes_word)?;
     let (name, requested, is_pinned) = match spec.split_once('@') {
         Some((name, digest)) => {
@@ -436,6 +420,12 @@ fn image(args: &[&str]) -> Option<Package> {
         also: Vec::new(),
         registries: Vec::new(),
     })
+}
+
+/// Flags of `docker run` in one word, such as `-dit`.
+pub(crate) fn are_short_flags(arg: &str) -> bool {
+    arg.strip_prefix('-')
+        .is_some_and(|flags| !flags.is_empty() && flags.chars().all(|flag| "diPqt".contains(flag)))
 }
 
 /// `1.2.3`, with a pre-release or build. A range or a tag is none.
@@ -656,18 +646,5 @@ mod tests {
         ];
         let shown = Package::of_command(&argv).unwrap().shown_registries();
         assert_eq!(shown, ["--registry=https://r.example/x@y"]);
-    }
-
-    #[test]
-    fn a_runner_behind_a_shell_is_seen() {
-        for (argv, runner) in [
-            (&["sh", "-c", "exec npx -y x"][..], Some("npx")),
-            (&["/bin/bash", "-lc", "cd x; /usr/bin/uvx y"], Some("uvx")),
-            (&["bash", "-c", "$(docker run x)"], Some("docker")),
-            (&["sh", "run.sh"], None),
-            (&["node", "npx"], None),
-        ] {
-            assert_eq!(Package::runner_in_shell(argv), runner, "{argv:?}");
-        }
     }
 }

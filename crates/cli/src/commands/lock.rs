@@ -4,13 +4,14 @@
 //! compile --generate-hashes`), docker from its local images, and files are hashed.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
 use clap::Args;
 use serde_json::{Value, json};
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::Command;
 use trunkline_config::{
     LockFile, LockedPackage, LockedServer, Package, Registry, Scope, Server, ServerEntry,
@@ -18,7 +19,9 @@ use trunkline_config::{
 
 use crate::args::ConfigArgs;
 use crate::exit::Exit;
+use crate::lockable;
 use crate::output::{self, Line, Lines, Style, inline, name as shown_name};
+use crate::program;
 use crate::session;
 
 const HELP: &str = "\
@@ -32,7 +35,7 @@ the image pulled.";
 const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// The longest answer of a package manager, in bytes.
-const MAX_ANSWER: usize = 8 * 1024 * 1024;
+const MAX_ANSWER: u64 = 8 * 1024 * 1024;
 
 /// Arguments of `lock`.
 #[derive(Args)]
@@ -193,9 +196,7 @@ fn check(files: &BTreeMap<PathBuf, Vec<&ServerEntry>>, as_json: bool) -> Exit {
 
 /// Asks the package manager for the version and the hashes of a package.
 async fn resolve(package: &Package) -> Result<LockedPackage, String> {
-    if package.name.is_empty() || package.name.starts_with('-') {
-        return Err(format!("\"{}\" is no name of a package", package.name));
-    }
+    lockable::check(package)?;
     match package.registry {
         Registry::Npm => npm(package).await,
         Registry::Pypi => pypi(package).await,
@@ -301,15 +302,18 @@ async fn image(package: &Package) -> Result<LockedPackage, String> {
 
 /// Runs a package manager without a shell and returns what it prints.
 async fn ask(
-    program: &str,
+    name: &str,
     words: &[&str],
     variables: Vec<(&str, &str)>,
     input: Option<&str>,
 ) -> Result<String, String> {
-    let mut command = Command::new(program);
+    // Not in the repository, whose `.npmrc` and the like would choose registries and programs.
+    let folder = tempfile::tempdir().map_err(|error| format!("no temporary directory: {error}"))?;
+    let mut command = Command::from(program::command(name));
     command
         .args(words)
         .envs(variables)
+        .current_dir(folder.path())
         .stdin(if input.is_some() {
             Stdio::piped()
         } else {
@@ -320,28 +324,39 @@ async fn ask(
         .kill_on_drop(true);
     let mut child = command
         .spawn()
-        .map_err(|error| format!("{program} cannot be started: {error}"))?;
+        .map_err(|error| format!("{name} cannot be started: {error}"))?;
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let work = async {
         if let (Some(input), Some(mut stdin)) = (input, child.stdin.take()) {
             stdin.write_all(input.as_bytes()).await?;
         }
-        child.wait_with_output().await
+        let (out, told) = tokio::try_join!(bounded(stdout), bounded(stderr))?;
+        io::Result::Ok((child.wait().await?, out, told))
     };
-    let output = tokio::time::timeout(TIMEOUT, work)
+    let (status, out, told) = tokio::time::timeout(TIMEOUT, work)
         .await
-        .map_err(|_| format!("{program} did not answer within {} s", TIMEOUT.as_secs()))?
-        .map_err(|error| format!("{program} failed: {error}"))?;
-    if !output.status.success() {
-        let stderr = String::from_utf8_lossy(&output.stderr);
+        .map_err(|_| format!("{name} did not answer within {} s", TIMEOUT.as_secs()))?
+        .map_err(|error| format!("{name} failed: {error}"))?;
+    if !status.success() {
+        let stderr = String::from_utf8_lossy(&told);
         let told = stderr
             .lines()
             .map(str::trim)
             .filter(|line| !line.is_empty());
         let told: Vec<&str> = told.take(3).collect();
-        return Err(format!("{program} failed: {}", told.join("; ")));
+        return Err(format!("{name} failed: {}", told.join("; ")));
     }
-    if output.stdout.len() > MAX_ANSWER {
-        return Err(format!("the answer of {program} is too long"));
+    String::from_utf8(out).map_err(|_| format!("the answer of {name} is no text"))
+}
+
+/// Reads what a program prints.
+async fn bounded(stream: Option<impl AsyncRead + Unpin>) -> io::Result<Vec<u8>> {
+    let mut read = Vec::new();
+    if let Some(stream) = stream {
+        stream.take(MAX_ANSWER + 1).read_to_end(&mut read).await?;
     }
-    String::from_utf8(output.stdout).map_err(|_| format!("the answer of {program} is no text"))
+    if read.len() as u64 > MAX_ANSWER {
+        return Err(io::Error::other("it prints too much"));
+    }
+    Ok(read)
 }

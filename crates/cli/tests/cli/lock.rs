@@ -157,7 +157,9 @@ fn a_company_can_require_pinned_versions() {
     let entries = json!({
         "any": stdio(&["npx", "-y", "x"]),
         "hidden": stdio(&["sh", "-c", "exec npx -y x"]),
-        "pinned": stdio(&["false", "npx"]),
+        "other": stdio(&["false"]),
+        "started": stdio(&["false", "npx", "-y", "x"]),
+        "unknown": stdio(&["npx", "--tag", "a@1.2.3", "x"]),
     });
     company.lab.servers("home/.claude.json", &entries);
     let listed = company.run(&["list", "--json"]).json();
@@ -177,7 +179,9 @@ fn a_company_can_require_pinned_versions() {
         [
             ("any", "blocked"),
             ("hidden", "blocked"),
-            ("pinned", "failed")
+            ("other", "failed"),
+            ("started", "blocked"),
+            ("unknown", "blocked")
         ]
     );
     company.run(&["call", "any", "t"]).fails(
@@ -185,4 +189,44 @@ fn a_company_can_require_pinned_versions() {
         "the server \"any\" does not run: blocked by policy: requirePinnedServers: the version of x is not pinned (/etc/claude-code/managed-settings.json)",
         "",
     );
+}
+
+/// A repository that nobody approved chooses the words of the commands, and has an `.npmrc`.
+#[test]
+fn locking_runs_nothing_of_a_repository_and_hands_out_no_secret() {
+    let lab = lab();
+    let seen = lab.at("seen").display().to_string();
+    let npm = format!(
+        "{{ pwd; env; }} >> '{seen}'\necho '{{\"version\": \"1.2.3\", \"dist.integrity\": \"sha512-abc\"}}'"
+    );
+    program(&lab, "npm", &npm);
+    program(&lab, "uv", &format!("cat >> '{seen}'; exit 1"));
+    fs::write(lab.at(".npmrc"), "git=./evil.sh\n").unwrap();
+    let locked = |command: &str, args: &[&str]| {
+        lab.servers(
+            ".mcp.json",
+            &json!({"s": {"command": command, "args": args}}),
+        );
+        let mut lock = self::command(&lab, &["lock"]);
+        lab.finish(lock.env("CLAUDE_CODE_OAUTH_TOKEN", "hunter2"))
+    };
+    assert_eq!(locked("npx", &["-y", "@x/y"]).code, Some(0));
+    let read = lab.scratch.read("seen");
+    let repository = lab.at("").display().to_string();
+    assert!(read.contains("HOME="), "{read}");
+    assert!(!read.contains("hunter2"), "{read}");
+    let first = read.lines().next().unwrap();
+    assert!(!repository.starts_with(first), "it ran in {first}");
+
+    fs::remove_file(lab.at("seen")).unwrap();
+    for (command, args) in [
+        ("npx", &["-y", "git+https://127.0.0.1:9/x.git"][..]),
+        ("npx", &["--userconfig", "./.npmrc", "y"]),
+        ("uvx", &["x\n-e file:///repo"]),
+        ("uvx", &["x @ http://127.0.0.1:9/${HOME}/x.whl"]),
+    ] {
+        let refused = locked(command, args);
+        assert_eq!(refused.code, Some(1), "{args:?}: {refused:?}");
+        assert!(!lab.at("seen").exists(), "{args:?}");
+    }
 }

@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use crate::entry::{ServerEntry, ServerUrl};
 use crate::names::normalize_name;
-use crate::packages::Package;
+use crate::pinning::Pinning;
 use crate::scopes::Scope;
 use program::spellings;
 pub(crate) use rule::Rule;
@@ -144,15 +144,14 @@ impl Policy {
             return None;
         }
         let argv = entry.transport.argv()?;
-        let rule = match Package::of_command(&argv) {
-            Some(package) if package.is_pinned => return None,
-            Some(package) => format!(
+        let rule = match Pinning::of_command(&argv) {
+            Pinning::NoPackage | Pinning::Pinned => return None,
+            Pinning::Unpinned(package) => format!(
                 "requirePinnedServers: the version of {} is not pinned",
                 package.name
             ),
-            None => {
-                let runner = Package::runner_in_shell(&argv)?;
-                format!("requirePinnedServers: it runs {runner} through a shell")
+            Pinning::Unclear(runner) => {
+                format!("requirePinnedServers: what it runs with {runner} cannot be told")
             }
         };
         Some(Blocked {
