@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tokio::sync::{SetOnce, watch};
-use trunkline_wire::peer::{Handler, RequestOptions, ResponseFuture};
+use trunkline_wire::peer::{Handler, PeerRole, RequestOptions, ResponseFuture};
 use trunkline_wire::transport::{Closed, Transport};
 use trunkline_wire::{ByteString, Json, Peer};
 
@@ -91,6 +91,10 @@ impl Handler for PeerHandler {
             let link = Arc::clone(link.wait().await);
             session.request(request, link).await
         })
+    }
+
+    fn peer_role(&self) -> PeerRole {
+        PeerRole::Client
     }
 
     fn max_concurrent_requests(&self) -> usize {

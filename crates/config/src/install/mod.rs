@@ -283,8 +283,12 @@ impl Installer {
             };
             // Before the file: without its receipt, an entry can only be removed, not undone. An
             // update is not undone to the entry before it, but the way back stays.
-            if old.is_none() {
+            if let Some(mut old) = old {
+                old.written = Some(entry.clone());
+                receipt::store(&self.layout, &old)?;
+            } else {
                 let receipt = Receipt {
+                    written: Some(entry.clone()),
                     client: client.id().to_owned(),
                     file: file.clone(),
                     name: name.clone(),
@@ -372,7 +376,11 @@ impl Installer {
         let Some(entry) = servers(client, text).map_err(failed)?.remove(name) else {
             return Ok(Removal::Nothing);
         };
-        if !self.is_own(&entry, receipt.as_ref()) {
+        // Somebody else's entry may start this program too, or have replaced ours.
+        let wrote = receipt
+            .as_ref()
+            .is_some_and(|receipt| receipt.wrote(&entry));
+        if !wrote || !self.is_own(&entry, receipt.as_ref()) {
             let (name, file) = (name.to_owned(), file.to_owned());
             return Err(InstallError::Taken { name, file });
         }
@@ -406,7 +414,7 @@ impl Installer {
             return is_gateway_command(&words, self.own_program.as_deref());
         }
         let url = text("url").or_else(|| text("httpUrl"));
-        url.is_some() && receipt.is_some()
+        url.is_some() && receipt.is_some_and(|receipt| receipt.wrote(entry))
     }
 
     /// The home directory, and directories that a variable moved out of it.

@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use crate::edit::text_edit::TextEdit;
@@ -23,6 +24,9 @@ pub(super) struct Receipt {
     pub(super) file: PathBuf,
     /// The name of the entry.
     pub(super) name: String,
+    /// The entry as it was written; none in receipts of earlier versions.
+    #[serde(default)]
+    pub(super) written: Option<Map<String, Value>>,
     /// The SHA-256 of the file after the installation.
     pub(super) sha256: String,
     /// The edits that undo it.
@@ -45,6 +49,15 @@ struct Receipts {
 impl Receipt {
     fn is_of(&self, file: &Path, name: &str) -> bool {
         self.file == file && self.name == name
+    }
+
+    /// Whether an entry still has all members as they were written. Others may have been added.
+    pub(super) fn wrote(&self, entry: &Value) -> bool {
+        let written = self.written.as_ref();
+        written.is_none_or(|written| {
+            let same = |(key, value): (&String, &Value)| entry.get(key) == Some(value);
+            written.iter().all(same)
+        })
     }
 
     /// Whether the file is as the installation left it.

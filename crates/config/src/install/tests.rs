@@ -180,6 +180,52 @@ fn another_server_of_that_name_is_never_touched() {
 }
 
 #[test]
+fn only_an_entry_that_was_installed_is_removed() {
+    let refused = |home: &Home, text: &str| {
+        let file = home.write(InstallClient::Cursor, text);
+        let result = home.uninstall(InstallClient::Cursor);
+        let taken = matches!(result, Err(InstallError::Taken { .. }));
+        assert!(taken, "{text}: {result:?}");
+        assert_eq!(fs::read_to_string(&file).unwrap(), text);
+    };
+    let entry = |entry: &str| format!("{{\"mcpServers\": {{\"trunkline\": {entry}}}}}");
+    let foreign = [
+        r#"{"command": "docker", "args": ["run", "trunkline", "serve"]}"#,
+        r#"{"command": "/mine/trunkline", "args": ["serve", "--profile", "mine"]}"#,
+        r#"{"url": "http://127.0.0.1:9999/mcp"}"#,
+    ];
+    // Nothing was ever installed.
+    for foreign in foreign {
+        refused(&Home::new(), &entry(foreign));
+    }
+    // Somebody has replaced what was installed.
+    for foreign in foreign {
+        let home = Home::new();
+        assert!(home.install(InstallClient::Cursor).unwrap());
+        refused(&home, &entry(foreign));
+    }
+    let home = Home::new();
+    let url = "http://127.0.0.1:8080/mcp".to_owned();
+    let gateway = GatewayEntry::Http { url };
+    let installer = home.installer();
+    let plan = installer.plan_install(InstallClient::Cursor, "trunkline", &gateway);
+    installer.apply(&plan.unwrap()).unwrap();
+    refused(&home, &entry(foreign[2]));
+}
+
+#[test]
+fn an_entry_with_added_fields_is_still_the_installed_one() {
+    let home = Home::new();
+    assert!(home.install(InstallClient::Cursor).unwrap());
+    let file = home.file(InstallClient::Cursor);
+    let text = fs::read_to_string(&file).unwrap();
+    let mut document: Value = serde_json::from_str(&text).unwrap();
+    document["mcpServers"]["trunkline"]["env"]["A"] = "b".into();
+    fs::write(&file, document.to_string()).unwrap();
+    assert!(home.uninstall(InstallClient::Cursor).unwrap());
+}
+
+#[test]
 fn an_update_keeps_the_fields_that_the_user_added() {
     let home = Home::new();
     let text = "{\n  \"mcpServers\": {\n    \"trunkline\": {\"command\": \"/old/trunkline\", \"args\": [\"serve\"], \"env\": {\"A\": \"b\"}}\n  }\n}\n";

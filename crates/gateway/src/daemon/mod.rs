@@ -8,6 +8,7 @@
 //! `control` answers commands, `relay` is the client's side, and `processes` measures.
 
 mod control;
+mod identity;
 mod processes;
 mod relay;
 mod servers;

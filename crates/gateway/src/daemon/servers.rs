@@ -12,7 +12,7 @@ use trunkline::{ServerEntry, Settings};
 use trunkline_config::redact::is_inherited_secret;
 use trunkline_config::{Secret, StdioEntry, TransportEntry};
 
-use super::HostFactory;
+use super::{HostFactory, identity};
 use crate::gateway::{Gateway, GatewayOptions};
 use crate::socket::{ClientEnvironment, SharedServer};
 
@@ -27,14 +27,19 @@ const CHECK_EVERY: Duration = Duration::from_millis(10);
 
 /// All servers of the daemon.
 pub(super) struct Servers {
-    running: Mutex<HashMap<SharedServer, Arc<Running>>>,
+    running: Mutex<HashMap<Key, Arc<Running>>>,
     hosts: HostFactory,
     idle: Duration,
 }
 
+/// Which process it is: its definition, and what it inherits that matters.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Key(SharedServer, identity::Inherited);
+
 /// A server and those who use it.
 pub(super) struct Running {
     definition: SharedServer,
+    inherited: identity::Inherited,
     gateway: Gateway,
     usage: Mutex<Usage>,
     started: Instant,
@@ -77,12 +82,15 @@ impl Servers {
 
     /// Uses a server, which is started if it does not run.
     pub(super) fn lease(&self, server: SharedServer, environment: ClientEnvironment) -> Lease<'_> {
+        let inherited = identity::Inherited::of(&environment);
         let mut all = lock(&self.running);
-        let running = all.entry(server.clone()).or_insert_with(|| {
+        let key = Key(server.clone(), inherited.clone());
+        let running = all.entry(key).or_insert_with(|| {
             tracing::info!(server = server.name, "starts");
             let gateway = self.start(&server, environment);
             Arc::new(Running {
                 definition: server,
+                inherited,
                 gateway,
                 usage: Mutex::default(),
                 started: Instant::now(),
@@ -222,12 +230,13 @@ impl Lease<'_> {
     /// from the beginning.
     pub(super) fn discard(self) {
         let mut all = lock(&self.servers.running);
-        let key = &self.running.definition;
+        let running = &self.running;
+        let key = Key(running.definition.clone(), running.inherited.clone());
         let is_same = all
-            .get(key)
+            .get(&key)
             .is_some_and(|one| Arc::ptr_eq(one, &self.running));
         if is_same && lock(&self.running.usage).clients == 1 {
-            all.remove(key);
+            all.remove(&key);
             let gateway = self.running.gateway.clone();
             tokio::spawn(async move { gateway.shutdown().await });
         }

@@ -175,6 +175,20 @@ impl Endpoint {
         }
     }
 
+    /// Ends the clients whose tokens are no longer valid.
+    pub(super) async fn end_revoked(&self) {
+        match self.auth.ended(self.table.owners()).await {
+            Ok(ended) => {
+                for owner in ended {
+                    self.table.end_client(&owner).await;
+                }
+            }
+            Err(error) => {
+                tracing::warn!(target: "trunkline", %error, "revoked tokens cannot be looked up");
+            }
+        }
+    }
+
     /// Ready: no server is still on its first attempt to connect.
     fn ready(&self) -> Response {
         let first = |state: &State| {

@@ -1,7 +1,7 @@
 //! Who a request is from: a bearer token of ours, an access token of the issuer, or anybody on
 //! loopback.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -16,6 +16,9 @@ use crate::store::{Digest, StoreError, TokenRecord, TokenStatus, TokenStore, now
 /// A token that was found is not looked up again for this long. A revocation takes effect after
 /// it.
 const REMEMBER: Duration = Duration::from_secs(1);
+
+/// The beginning of the key of a client with a token of ours.
+const TOKEN_KEY: &str = "token:";
 
 /// The maximum number of tokens that are remembered.
 const MAX_REMEMBERED: usize = 1024;
@@ -75,6 +78,24 @@ impl Authenticator {
         }
     }
 
+    /// Returns those of `keys` whose token of ours is not valid any more. Tokens of the issuer end
+    /// only by themselves.
+    pub(super) async fn ended(&self, keys: Vec<String>) -> Result<Vec<String>, StoreError> {
+        let id = |key: &str| key.strip_prefix(TOKEN_KEY).map(str::to_owned);
+        if !keys.iter().any(|key| id(key).is_some()) {
+            return Ok(Vec::new());
+        }
+        let now = now_millis();
+        let records = self.tokens.list().await?;
+        let valid: HashSet<String> = records
+            .into_iter()
+            .filter(|record| record.status(now) == TokenStatus::Valid)
+            .map(|record| record.id)
+            .collect();
+        let has_ended = |key: &String| id(key).is_some_and(|id| !valid.contains(&id));
+        Ok(keys.into_iter().filter(has_ended).collect())
+    }
+
     pub(super) async fn identify(&self, headers: &HeaderMap) -> Result<Identity, AuthFailure> {
         let invalid = |reason: &str| AuthFailure::Invalid(reason.to_owned());
         if !headers.contains_key(AUTHORIZATION) {
@@ -95,7 +116,7 @@ impl Authenticator {
         if let Some(record) = self.find(token).await? {
             return match record.status(now_millis()) {
                 TokenStatus::Valid => Ok(Identity {
-                    key: format!("token:{}", record.id),
+                    key: format!("{TOKEN_KEY}{}", record.id),
                     label: record.label,
                     profile: record.profile,
                 }),

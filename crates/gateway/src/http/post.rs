@@ -223,6 +223,8 @@ impl Post<'_> {
             let message = encode(&Outgoing::Response { id, outcome });
             answers.0.finish(message, status);
         });
+        let (table, handle) = (&endpoint.table, task.abort_handle());
+        table.started(self.identity, self.view, handle);
         let cancel = CancelOnDrop(task.abort_handle());
         match stream.begin(PATIENCE).await {
             Beginning::Only(status, message) if self.accepts.json => respond::json(status, message),

@@ -38,6 +38,9 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// The pause after an error of `accept`, such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// The time between two searches for clients whose tokens were revoked.
+const TOKEN_CHECK: Duration = Duration::from_secs(1);
+
 /// The longest time between two searches for unused sessions.
 const SWEEP: Duration = Duration::from_secs(30);
 
@@ -159,11 +162,14 @@ async fn background(endpoint: Arc<Endpoint>) {
     let idle = endpoint.options.limits.session_idle;
     let mut sweep = tokio::time::interval((idle / 4).clamp(Duration::from_millis(10), SWEEP));
     sweep.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut tokens = tokio::time::interval(TOKEN_CHECK);
+    tokens.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut events = endpoint.gateway.host().events();
     let mut shut_down = false;
     loop {
         tokio::select! {
             _ = sweep.tick() => endpoint.table.sweep().await,
+            _ = tokens.tick() => endpoint.end_revoked().await,
             changes = events.next(), if !shut_down => match changes {
                 Some(changes) => {
                     let count = changes.servers.len() as u64;

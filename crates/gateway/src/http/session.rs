@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -22,6 +23,11 @@ pub(super) const STANDING: u64 = 0;
 
 /// The maximum number of streams that wait to be resumed (SEC-4).
 const MAX_STREAMS: usize = 1024;
+
+/// How long an answer that its client has not read can be fetched, and the size of all such
+/// answers of a session (SEC-4).
+const ABANDONED_FOR: Duration = Duration::from_mins(5);
+const MAX_ABANDONED_BYTES: usize = 16 * 1024 * 1024;
 
 /// How a client receives its answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -175,6 +181,11 @@ impl HttpSession {
         stream
     }
 
+    /// Forgets answers that nobody has fetched for a while, and the oldest beyond a size.
+    pub(super) fn forget_abandoned(&self) {
+        forget_abandoned(&mut lock(&self.streams));
+    }
+
     /// Forgets a stream that nobody can resume.
     pub(super) fn close_stream(&self, id: u64) {
         lock(&self.streams).remove(&id);
@@ -269,6 +280,27 @@ impl HttpSession {
     }
 }
 
+fn forget_abandoned(streams: &mut HashMap<u64, Arc<EventStream>>) {
+    let mut abandoned: Vec<(u64, usize)> = Vec::new();
+    streams.retain(|id, stream| match stream.abandoned() {
+        Some((_, since)) if since >= ABANDONED_FOR => false,
+        Some((bytes, _)) => {
+            abandoned.push((*id, bytes));
+            true
+        }
+        None => true,
+    });
+    let mut kept: usize = abandoned.iter().map(|(_, bytes)| bytes).sum();
+    abandoned.sort_unstable();
+    for (id, bytes) in abandoned {
+        if kept <= MAX_ABANDONED_BYTES {
+            break;
+        }
+        kept -= bytes;
+        streams.remove(&id);
+    }
+}
+
 /// A use of a session.
 pub(super) struct Activity(Arc<HttpSession>);
 
@@ -331,7 +363,49 @@ pub(super) fn deliver(
 ) {
     if stream.id != STANDING && pending.fetch_sub(1, Ordering::AcqRel) == 1 {
         stream.finish(message, StatusCode::OK);
+        session.forget_abandoned();
     } else if stream.push(message, Weight::Needed) == Err(Overflow) {
         session.close();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: usize = 1024 * 1024;
+
+    fn answered(id: u64, bytes: usize) -> (u64, Arc<EventStream>) {
+        let stream = Arc::new(EventStream::new(id, 0));
+        stream.finish(vec![b'x'; bytes].into(), StatusCode::OK);
+        (id, stream)
+    }
+
+    fn kept(streams: &mut HashMap<u64, Arc<EventStream>>) -> Vec<u64> {
+        forget_abandoned(streams);
+        let mut ids: Vec<u64> = streams.keys().copied().collect();
+        ids.sort_unstable();
+        ids
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_nobody_fetches_is_forgotten() {
+        let running = (9, Arc::new(EventStream::new(9, 0)));
+        let read = answered(8, 1);
+        read.1.take_over();
+        let mut streams = HashMap::from([answered(1, 1), read, running]);
+        tokio::time::advance(ABANDONED_FOR / 2).await;
+        assert_eq!(kept(&mut streams), [1, 8, 9]);
+        tokio::time::advance(ABANDONED_FOR / 2).await;
+        assert_eq!(kept(&mut streams), [8, 9]);
+        // Its reader leaves without it.
+        streams[&8].left(1);
+        assert_eq!(kept(&mut streams), [9]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_oldest_of_many_long_answers_are_forgotten() {
+        let mut streams: HashMap<_, _> = (1..=5).map(|id| answered(id, 5 * MIB)).collect();
+        assert_eq!(kept(&mut streams), [3, 4, 5]);
     }
 }

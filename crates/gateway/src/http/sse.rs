@@ -183,6 +183,14 @@ impl EventBody {
     }
 }
 
+impl Drop for EventBody {
+    fn drop(&mut self) {
+        if let Some((stream, reader)) = &self.stream {
+            stream.left(*reader);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use futures_util::StreamExt as _;

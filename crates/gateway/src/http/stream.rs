@@ -11,6 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::StatusCode;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use crate::store::Event;
 
@@ -49,8 +50,12 @@ struct State {
     /// The status of the answer, if it is the only event.
     status: StatusCode,
     ended: bool,
+    /// The time of its end.
+    ended_at: Option<Instant>,
     /// The current reader. A later one takes over.
     reader: u64,
+    /// Whether the current reader is there.
+    is_read: bool,
     /// A reader has taken an event and not logged it yet.
     logging: bool,
 }
@@ -78,7 +83,9 @@ impl EventStream {
                 start,
                 status: StatusCode::OK,
                 ended: false,
+                ended_at: None,
                 reader: 0,
+                is_read: false,
                 logging: false,
             }),
             changed: Notify::new(),
@@ -117,15 +124,30 @@ impl EventStream {
         }
         state.push(data);
         state.status = status;
-        state.ended = true;
+        state.end();
         drop(state);
         self.changed.notify_waiters();
     }
 
     /// Ends the stream without another message.
     pub(super) fn end(&self) {
-        self.lock().ended = true;
+        self.lock().end();
         self.changed.notify_waiters();
+    }
+
+    /// Reports that a reader has left.
+    pub(super) fn left(&self, reader: u64) {
+        let mut state = self.lock();
+        if state.reader == reader {
+            state.is_read = false;
+        }
+    }
+
+    /// Returns the bytes of an ended stream that nobody reads, and the time since its end.
+    pub(super) fn abandoned(&self) -> Option<(usize, Duration)> {
+        let state = self.lock();
+        let ended = state.ended_at.filter(|_| !state.is_read)?;
+        Some((state.bytes, ended.elapsed()))
     }
 
     /// Returns true if nothing is left to read.
@@ -159,6 +181,7 @@ impl EventStream {
     pub(super) fn take_over(&self) -> u64 {
         let mut state = self.lock();
         state.reader += 1;
+        state.is_read = true;
         let reader = state.reader;
         drop(state);
         self.changed.notify_waiters();
@@ -210,6 +233,11 @@ impl EventStream {
 }
 
 impl State {
+    fn end(&mut self) {
+        self.ended = true;
+        self.ended_at.get_or_insert_with(Instant::now);
+    }
+
     fn push(&mut self, data: Bytes) {
         self.last += 1;
         self.bytes += data.len();

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tokio::task::AbortHandle;
 use trunkline_wire::{ByteString, Json, RpcError};
 
 use super::identity::Identity;
@@ -39,7 +40,14 @@ pub(super) struct SessionTable {
 struct Modern {
     client: Arc<ClientSession>,
     last_used: u64,
+    /// Its requests, some of which have ended.
+    running: Vec<AbortHandle>,
+    /// The number of requests at which those that have ended are forgotten.
+    prune_at: usize,
 }
+
+/// The number of requests of a modern client below which none is forgotten.
+const PRUNE_AT: usize = 64;
 
 /// The reason that there is no session.
 #[derive(Debug)]
@@ -119,9 +127,57 @@ impl SessionTable {
         let entry = Modern {
             client: Arc::clone(&client),
             last_used: now_millis(),
+            running: Vec::new(),
+            prune_at: PRUNE_AT,
         };
         modern.insert(key, entry);
         Ok(client)
+    }
+
+    /// Remembers a running request of a modern client, to end it with the client.
+    pub(super) fn started(&self, identity: &Identity, view: &View, request: AbortHandle) {
+        let key = (identity.key.clone(), server(view));
+        let mut modern = lock(&self.modern);
+        let Some(entry) = modern.get_mut(&key) else {
+            // Its token was revoked meanwhile.
+            request.abort();
+            return;
+        };
+        if entry.running.len() >= entry.prune_at {
+            entry.running.retain(|request| !request.is_finished());
+            entry.prune_at = PRUNE_AT.max(2 * entry.running.len());
+        }
+        entry.running.push(request);
+    }
+
+    /// Returns the keys of all clients.
+    pub(super) fn owners(&self) -> Vec<String> {
+        let mut owners: Vec<String> = lock(&self.modern)
+            .keys()
+            .map(|(owner, _)| owner.clone())
+            .collect();
+        owners.extend(lock(&self.legacy).values().map(|it| it.owner.clone()));
+        owners.sort_unstable();
+        owners.dedup();
+        owners
+    }
+
+    /// Ends the sessions, requests and streams of a client.
+    pub(super) async fn end_client(&self, owner: &str) {
+        let ended: Vec<Modern> = lock(&self.modern)
+            .extract_if(|(key, _), _| key == owner)
+            .map(|(_, entry)| entry)
+            .collect();
+        for entry in ended {
+            for request in &entry.running {
+                request.abort();
+            }
+            entry.client.close();
+        }
+        let sessions: Vec<_> = lock(&self.legacy).values().cloned().collect();
+        for session in sessions.iter().filter(|session| session.owner == owner) {
+            self.remove(session).await;
+        }
     }
 
     /// Opens a session and returns its id. It is in the table, but not stored yet.
@@ -239,7 +295,10 @@ impl SessionTable {
         for session in sessions {
             if session.is_closed() || session.idle_since().is_some_and(|since| since < limit) {
                 self.remove(&session).await;
-            } else if let Err(error) = self
+                continue;
+            }
+            session.forget_abandoned();
+            if let Err(error) = self
                 .stores
                 .sessions
                 .touch(session.key, session.last_used())

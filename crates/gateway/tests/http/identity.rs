@@ -1,10 +1,10 @@
 //! Bearer tokens.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use trunkline_gateway::store::{NewToken, now_millis};
 use trunkline_testkit::wait_until;
 
-use crate::lab::{Lab, modern};
+use crate::lab::{Lab, get_events, in_session, modern};
 use crate::raw::SOON;
 
 fn with_token(request: &str, token: &str) -> String {
@@ -70,4 +70,45 @@ fn failed_attempts_are_limited_and_a_valid_token_is_not() {
     assert_eq!(statuses[0], 401);
     assert!(statuses.contains(&429), "{statuses:?}");
     assert_eq!(lab.send(with_token(&list, &token)).status, 200);
+}
+
+#[test]
+fn a_revoked_token_ends_the_streams_and_calls_of_its_client() {
+    let lab = Lab::with(|options| options.require_token = true);
+    let (ended, spared) = (lab.token("ended"), lab.token("spared"));
+    let header = |token: &str| format!("Authorization: Bearer {token}\r\n");
+    let standing = |token: &str| {
+        let session = in_session(&lab.initialize(&header(token)));
+        let mut stream = lab.connect();
+        stream.send(get_events("/mcp", &format!("{}{session}", header(token))));
+        assert_eq!(stream.head().unwrap().status, 200);
+        stream
+    };
+    let send = |token: &str, method: &str, params: Value| {
+        let mut connection = lab.connect();
+        connection.send(with_token(&modern("/mcp", method, params), token));
+        connection
+    };
+    let mut stream = standing(&ended);
+    let wanted = json!({"notifications": {"toolsListChanged": true}});
+    let mut listening = send(&ended, "subscriptions/listen", wanted);
+    assert_eq!(listening.head().unwrap().status, 200);
+    let slow = json!({"name": "mcp__lab__slow"});
+    let _cut = send(&ended, "tools/call", slow.clone());
+    lab.gate.wait_for(1);
+    let mut spared_call = send(&spared, "tools/call", slow);
+    lab.gate.wait_for(2);
+
+    let revoked = lab.stores.tokens.revoke("ended", now_millis());
+    lab.runtime.block_on(revoked).unwrap();
+    // They end at once, not with their next message.
+    for open in [&mut stream, &mut listening] {
+        let mut pending = Vec::new();
+        while open.event(&mut pending).is_some() {}
+    }
+    lab.gate.wait_for(1);
+
+    lab.gate.release(1);
+    assert_eq!(spared_call.reply().status, 200);
+    standing(&spared);
 }

@@ -68,6 +68,8 @@ pub(super) enum MessageClass {
     Unsolicited,
     /// A request, which also costs a response.
     Request,
+    /// A request of a client that is being handled. Its concurrency is limited, not its rate.
+    Served,
     /// A message without any use.
     Junk,
 }
@@ -208,6 +210,7 @@ impl FlowControl {
             MessageClass::Solicited => self.junk.credit(JUNK_CREDIT_PER_RESPONSE, 0),
             MessageClass::Unsolicited => self.add_unsolicited(1, bytes),
             MessageClass::Request => self.add_unsolicited(FRAMES_PER_REQUEST, bytes),
+            MessageClass::Served => {}
             MessageClass::Junk => self.add_junk(1, bytes),
         }
     }
@@ -279,7 +282,7 @@ impl FlowControl {
         }
         if self.junk.is_over(&JUNK) {
             return Err(format!(
-                "closed because the server sent mostly junk ({} unusable messages)",
+                "closed because the peer sent mostly junk ({} unusable messages)",
                 self.junk_seen
             ));
         }

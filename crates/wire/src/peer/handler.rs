@@ -12,6 +12,17 @@ use crate::rpc_error::RpcError;
 /// The future response to a request from the peer.
 pub type ResponseFuture = Pin<Box<dyn Future<Output = Result<Json, RpcError>> + Send>>;
 
+/// The role of the other side, which decides what is normal from it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PeerRole {
+    /// A server. It responds; its requests are few, and many are a flood.
+    #[default]
+    Server,
+    /// A client. Its requests are the traffic, limited by their concurrency; it is told about
+    /// messages that cannot be read, and has to read its responses.
+    Client,
+}
+
 /// Handles requests and notifications from the peer.
 pub trait Handler: Send + Sync + 'static {
     /// Handles a request on a separate task. The future is dropped if the peer cancels the request
@@ -44,6 +55,11 @@ pub trait Handler: Send + Sync + 'static {
     fn prompts_user(&self, method: &str) -> bool {
         let _ = method;
         false
+    }
+
+    /// The role of the other side.
+    fn peer_role(&self) -> PeerRole {
+        PeerRole::Server
     }
 
     /// The maximum number of concurrent requests. Further ones are rejected (SEC-4).

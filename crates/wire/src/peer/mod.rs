@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-pub use handler::{DefaultHandler, Handler, ResponseFuture};
+pub use handler::{DefaultHandler, Handler, PeerRole, ResponseFuture};
 use shared::{Phase, Shared};
 pub use slot::CallStatus;
 use slot::{Event, Slot};
@@ -165,7 +165,7 @@ fn format_duration(duration: Duration) -> String {
 impl Peer {
     /// Starts a peer on the current Tokio runtime.
     pub fn start<T: Transport>(transport: T, handler: Arc<dyn Handler>) -> Self {
-        let shared = Arc::new(Shared::new());
+        let shared = Arc::new(Shared::new(handler.peer_role()));
         tasks::start(transport, &shared, handler);
         Self {
             tokens: Arc::default(),

@@ -14,6 +14,7 @@ use tokio::sync::{Notify, Semaphore, SemaphorePermit, watch};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
+use super::handler::PeerRole;
 use super::slot::{CallStatus, Slot};
 use super::{Progress, RequestError, RequestOptions};
 use crate::json::Json;
@@ -26,6 +27,9 @@ pub(super) const MAX_QUEUED: usize = 1024;
 /// caller could wait with them. Beyond this number the peer floods us without reading, and they are
 /// dropped.
 const MAX_QUEUED_TOTAL: usize = 4 * MAX_QUEUED;
+
+/// The maximum size of the responses that a client has not read. A single one may be longer.
+const MAX_UNREAD_BYTES: usize = 256 * 1024 * 1024;
 
 /// The maximum number of messages, and the approximate number of bytes, in one write.
 const MAX_BATCH: usize = 256;
@@ -40,6 +44,7 @@ pub(super) enum Phase {
 }
 
 pub(super) struct Shared {
+    role: PeerRole,
     state: Mutex<State>,
     /// Permits for callers to queue a message.
     pub(super) permits: Semaphore,
@@ -58,6 +63,8 @@ struct State {
     /// The last request id that the transport has taken.
     last_sent: u64,
     queue: VecDeque<Outgoing>,
+    /// The approximate size of `queue`.
+    queued_bytes: usize,
     pending: HashMap<u64, Pending, IdHashBuilder>,
     /// Calls with a progress token.
     progress: HashMap<u64, Arc<Slot>, IdHashBuilder>,
@@ -145,12 +152,14 @@ impl RequestOptions {
 }
 
 impl Shared {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(role: PeerRole) -> Self {
         Self {
+            role,
             state: Mutex::new(State {
                 next_id: 0,
                 last_sent: 0,
                 queue: VecDeque::new(),
+                queued_bytes: 0,
                 pending: HashMap::default(),
                 progress: HashMap::default(),
                 serving: HashMap::new(),
@@ -250,13 +259,15 @@ impl Shared {
                 last_received_for: since,
             };
             state.pending.insert(id, pending);
-            state.queue.push_back(Outgoing::Request {
+            let request = Outgoing::Request {
                 id,
                 method,
                 params,
                 routing,
                 call: CallStatus(Arc::clone(&slot)),
-            });
+            };
+            state.queued_bytes += request.size_hint();
+            state.queue.push_back(request);
             let rearm =
                 deadline.is_some_and(|deadline| state.armed.is_none_or(|armed| deadline < armed));
             if rearm {
@@ -278,7 +289,16 @@ impl Shared {
             if let Some(closed) = &state.closed {
                 return Err(closed.clone());
             }
-            state.push(message);
+            if self.role == PeerRole::Server || state.has_room(&message) {
+                state.push(message);
+            } else {
+                // Without a response, the client would wait for ever.
+                drop(state);
+                let reason = "the client does not read its responses".to_owned();
+                let cause = Closed::new(CloseReason::Io(reason));
+                self.fail_all(&cause);
+                return Err(cause);
+            }
         }
         self.outgoing.notify_one();
         Ok(())
@@ -297,7 +317,9 @@ impl Shared {
                 let Some(message) = state.queue.pop_front() else {
                     break;
                 };
-                bytes += message.size_hint();
+                let size = message.size_hint();
+                bytes += size;
+                state.queued_bytes = state.queued_bytes.saturating_sub(size);
                 if let Outgoing::Request { id, .. } = message {
                     state.last_sent = id;
                 }
@@ -447,6 +469,7 @@ impl Shared {
             }
             state.closed = Some(cause.clone());
             state.queue.clear();
+            state.queued_bytes = 0;
             state.progress.clear();
             let last_sent = state.last_sent;
             let pending: Vec<_> = state
@@ -526,8 +549,16 @@ fn holds_permit(message: &Outgoing) -> bool {
 impl State {
     fn push(&mut self, message: Outgoing) {
         if holds_permit(&message) || self.queue.len() < MAX_QUEUED_TOTAL {
+            self.queued_bytes += message.size_hint();
             self.queue.push_back(message);
         }
+    }
+
+    /// Whether a client may leave another message unread.
+    fn has_room(&self, message: &Outgoing) -> bool {
+        let bytes = self.queued_bytes + message.size_hint();
+        let fits = self.queue.len() < MAX_QUEUED_TOTAL && bytes <= MAX_UNREAD_BYTES;
+        holds_permit(message) || self.queue.is_empty() || fits
     }
 
     fn remove(&mut self, id: u64) -> Option<Pending> {

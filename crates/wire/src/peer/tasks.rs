@@ -9,7 +9,7 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio::time::Instant;
 
 use super::flow_control::{FlowControl, MAX_REPORTED_JUNK, MessageClass};
-use super::handler::Handler;
+use super::handler::{Handler, PeerRole};
 use super::shared::{Phase, Shared};
 use super::{Progress, RequestError};
 use crate::envelope::{self, Frame, Message};
@@ -78,6 +78,7 @@ async fn sleep_until(deadline: Option<Instant>) {
 async fn read<R: ReceiveHalf>(mut receiver: R, shared: Arc<Shared>, handler: Arc<dyn Handler>) {
     let mut reader = Reader {
         shared: FailOnDrop(shared),
+        role: handler.peer_role(),
         serving: Arc::new(Semaphore::new(handler.max_concurrent_requests())),
         handler,
         flow: FlowControl::default(),
@@ -148,6 +149,7 @@ impl Drop for RespondOnDrop {
 struct Reader {
     shared: FailOnDrop,
     handler: Arc<dyn Handler>,
+    role: PeerRole,
     serving: Arc<Semaphore>,
     flow: FlowControl,
 }
@@ -198,6 +200,7 @@ impl Reader {
                 let what = format!("a message of {bytes} bytes is over the limit of {limit}");
                 let id = envelope::recover_id(&head, &tail);
                 let class = self.fail_or_report(id.as_ref(), &what, &head);
+                self.refuse(class, id, &what);
                 self.flow.charge(head.len());
                 match class {
                     MessageClass::Solicited => self.flow.credit(bytes),
@@ -234,6 +237,7 @@ impl Reader {
             Frame::Batch(messages) => {
                 let each = bytes / messages.len().max(1);
                 if messages.is_empty() {
+                    self.refuse(MessageClass::Junk, None, "an empty batch");
                     self.flow.add_junk(1, bytes as u64);
                 }
                 for message in messages {
@@ -268,7 +272,11 @@ impl Reader {
                     _ => MessageClass::Junk,
                 }
             }
-            Message::Malformed { id, reason } => self.fail_or_report(id.as_ref(), &reason, frame),
+            Message::Malformed { id, reason } => {
+                let class = self.fail_or_report(id.as_ref(), &reason, frame);
+                self.refuse(class, id, &reason);
+                class
+            }
             Message::Request { id, method, params } => self.serve(&id, method, params),
             Message::Notification { method, params } => {
                 let shared = Arc::clone(&self.shared.0);
@@ -311,6 +319,22 @@ impl Reader {
         MessageClass::Junk
     }
 
+    /// Answers a message of a client that cannot be read, with its id if it has one.
+    fn refuse(&self, class: MessageClass, id: Option<Json>, reason: &str) {
+        if self.role != PeerRole::Client || class != MessageClass::Junk {
+            return;
+        }
+        let code = if reason.contains("JSON") {
+            RpcError::PARSE_ERROR
+        } else {
+            RpcError::INVALID_REQUEST
+        };
+        let error = RpcError::new(code, format!("the message is invalid: {reason}"));
+        let id = id.filter(|id| id.as_str().len() <= MAX_ID_OR_METHOD);
+        let id = id.map_or_else(Json::null, |id| id.to_unshared());
+        self.answer(id, Err(error));
+    }
+
     fn serve(
         &mut self,
         id: &Json,
@@ -320,13 +344,18 @@ impl Reader {
         if id.as_str().len() > MAX_ID_OR_METHOD || method.len() > MAX_ID_OR_METHOD {
             let what = "a request whose id or method is too long";
             self.report(what, method.as_bytes());
+            self.refuse(MessageClass::Junk, None, what);
             return MessageClass::Junk;
         }
         // A copy, so that a queued response does not keep the whole message in memory.
         let id = id.to_unshared();
-        if &*method == "ping" {
+        let handled = match self.role {
+            PeerRole::Server => MessageClass::Request,
+            PeerRole::Client => MessageClass::Served,
+        };
+        if &*method == "ping" && self.role == PeerRole::Server {
             self.answer(id, Ok(Json::empty_object()));
-            return MessageClass::Request;
+            return handled;
         }
         let Ok(permit) = Arc::clone(&self.serving).try_acquire_owned() else {
             let error = RpcError::new(RpcError::INTERNAL_ERROR, "too many requests at once");
@@ -363,7 +392,7 @@ impl Reader {
             self.report(what, id.as_str().as_bytes());
             return MessageClass::Junk;
         }
-        MessageClass::Request
+        handled
     }
 
     fn answer(&self, id: Json, outcome: Result<Json, RpcError>) {

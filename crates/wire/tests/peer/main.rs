@@ -9,6 +9,7 @@
 )]
 
 mod cancellation;
+mod clients;
 mod closing;
 mod floods;
 mod harness;
