@@ -29,10 +29,19 @@ pub(crate) struct Options {
     /// Test only this transport (repeatable)
     #[arg(long, value_name = "TRANSPORT", value_parser = TRANSPORTS)]
     only: Vec<String>,
+    /// Instead: crashes, floods, cut connections, reloads and refreshes at random, for --minutes
+    #[arg(long, conflicts_with_all = ["cycles", "only"])]
+    faults: bool,
+    /// How long faults last
+    #[arg(long, value_name = "N", default_value_t = 120, requires = "faults")]
+    minutes: u64,
 }
 
 /// Runs each transport in its own process and prints a table. Fails on a leak.
 pub(crate) fn run(options: &Options) -> Result<()> {
+    if options.faults {
+        return faults(options.minutes);
+    }
     if options.cycles < 100 {
         bail!("at least 100 cycles are needed");
     }
@@ -65,6 +74,43 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         return Ok(());
     }
     bail!("leaked or failed: {}", failed.join(", "))
+}
+
+/// Runs the test of faults, and prints what it measured between them. Fails on a leak.
+fn faults(minutes: u64) -> Result<()> {
+    let test = ["test", "--release", "-p", "trunkline", "--test", "matrix"];
+    let mut command = sh::cargo(&test);
+    command
+        .args(["--quiet", "--", "--exact", "--nocapture"])
+        .arg("faults::faults_of_all_kinds_leave_nothing_behind")
+        .env("TRUNKLINE_SOAK_MINUTES", minutes.to_string());
+    println!("{minutes} minutes of faults …");
+    let output = command.output().context("could not run cargo")?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    println!("\npart     calls    failed  changes  RSS (MiB)  descriptors  tasks  processes");
+    for line in said.lines() {
+        if let Some((_, line)) = line.split_once("soak-faults ") {
+            println!("{}", fault_row(line)?);
+        }
+    }
+    if output.status.success() {
+        return Ok(());
+    }
+    bail!(
+        "leaked or failed:\n{said}{}",
+        String::from_utf8_lossy(&output.stderr)
+    )
+}
+
+fn fault_row(line: &str) -> Result<String> {
+    let fields: Vec<&str> = line.split(' ').collect();
+    let &[part, calls, failed, changes, held, open, tasks, processes] = fields.as_slice() else {
+        return Ok(line.to_owned());
+    };
+    let held = mebibytes(held)?;
+    Ok(format!(
+        "{part:>4} {calls:>9} {failed:>9} {changes:>8} {held:>10.1} {open:>12} {tasks:>6} {processes:>10}"
+    ))
 }
 
 /// Formats the figures that a test prints as a row; `None` if it failed.

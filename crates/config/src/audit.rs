@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde_json::Value;
+use url::Url;
 
 use crate::diagnostic::Diagnostic;
 use crate::document::{Document, Members};
@@ -13,13 +14,14 @@ use crate::layout::Layout;
 /// The key in settings.
 pub(crate) const KEY: &str = "audit";
 
-const KEYS: [&str; 6] = [
+const KEYS: [&str; 7] = [
     "directory",
     "arguments",
     "sync",
     "maxFileMB",
     "maxFiles",
     "syslog",
+    "otlp",
 ];
 
 /// Settings of the audit log.
@@ -44,6 +46,9 @@ pub struct AuditSettings {
     pub max_files: u32,
     /// Whether records also go to the system log.
     pub syslog: bool,
+    /// The URL of an OTLP collector that also gets records.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_text")]
+    pub otlp: Option<Url>,
 }
 
 /// What is recorded of a call's arguments.
@@ -134,6 +139,7 @@ impl AuditSettings {
             max_file_mb: 16,
             max_files: 64,
             syslog: false,
+            otlp: None,
         }
     }
 
@@ -161,6 +167,8 @@ impl AuditSettings {
                 let on = value.as_bool();
                 self.syslog = on.ok_or_else(|| "\"syslog\" must be true or false".to_owned())?;
             }
+            "otlp" if value.is_null() => self.otlp = None,
+            "otlp" => self.otlp = Some(collector(value)?),
             _ => return Err(format!("unknown key \"{key}\"; write {}", KEYS.join(", "))),
         }
         Ok(())
@@ -174,6 +182,28 @@ impl AuditSettings {
             .map(|(_, raw)| document.warning(document.offset(raw), message.clone()))
             .collect()
     }
+}
+
+#[expect(clippy::ref_option, reason = "serde passes the field")]
+fn as_text<S: serde::Serializer>(url: &Option<Url>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(url.as_ref().map_or("", Url::as_str))
+}
+
+/// The URL of a collector. It has no credentials: settings are shown and logged.
+fn collector(value: &Value) -> Result<Url, String> {
+    let url = value.as_str().and_then(|text| Url::parse(text).ok());
+    let is_plain = |url: &Url| {
+        matches!(url.scheme(), "http" | "https")
+            && url.has_host()
+            && url.username().is_empty()
+            && url.password().is_none()
+            && url.query().is_none()
+    };
+    url.filter(is_plain).ok_or_else(|| {
+        "\"otlp\" must be the URL of a collector, such as \"http://127.0.0.1:4318/v1/logs\", without \
+         credentials and query"
+            .to_owned()
+    })
 }
 
 fn directory(value: &Value) -> Result<PathBuf, String> {
@@ -230,6 +260,17 @@ mod tests {
             (r#"{"Audit": true}"#, true, 0),
             (r#"{"audit": true, "audit": false}"#, true, 0),
             (r#"{"audit": {"directory": "relative"}}"#, true, 1),
+            (
+                r#"{"audit": {"otlp": "http://127.0.0.1:4318/v1/logs"}}"#,
+                true,
+                0,
+            ),
+            (
+                r#"{"audit": {"otlp": "http://me:secret@h/v1/logs"}}"#,
+                true,
+                1,
+            ),
+            (r#"{"audit": {"otlp": "file:///v1/logs"}}"#, true, 1),
             (
                 r#"{"audit": {"sync": "sometimes", "maxFiles": 0, "x": 1}}"#,
                 true,

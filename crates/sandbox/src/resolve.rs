@@ -1,5 +1,6 @@
 //! Resolves the words of a profile.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::profile::{GrantedPath, Profile};
@@ -151,7 +152,13 @@ impl Profile {
     pub fn resolve(&self, places: &Places) -> Result<Rules, String> {
         let mut rules = Rules {
             grants: Vec::new(),
-            hidden: places.hidden.clone(),
+            hidden: places
+                .hidden
+                .iter()
+                .cloned()
+                .collect::<BTreeSet<_>>()
+                .into_iter()
+                .collect(),
             tmp: false,
             cache: None,
             own_execute: OwnExecute::ALL,

@@ -157,6 +157,55 @@ fn everything_answers() {
     check_confined(&lab, Server::Everything);
 }
 
+/// The proposal for a real server covers it, starting from nothing.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn learn_proposes_profiles_that_work() {
+    for (server, learnt, call) in [
+        (
+            Server::Everything,
+            "echo={\"message\": \"x\"}",
+            &["echo", "message=x"][..],
+        ),
+        (
+            Server::Time,
+            "get_current_time={\"timezone\": \"UTC\"}",
+            &["get_current_time", "timezone=UTC"],
+        ),
+    ] {
+        let lab = Lab::with(&[server]);
+        let words = [
+            "--json",
+            "sandbox",
+            "learn",
+            server.name(),
+            "--call",
+            learnt,
+        ];
+        let found = lab.run(&words).done().json();
+        let profile = found["profile"].clone();
+        let read = profile["read"].as_array().unwrap();
+        assert!(
+            read.iter()
+                .any(|path| path.as_str().unwrap().contains("interop")),
+            "{found}"
+        );
+        assert_eq!(profile["write"], json!([]), "{found}");
+
+        let run = |sandbox: &Value| {
+            let (command, args) = server.command(&lab.project);
+            let mut entry = json!({"command": command, "args": args, "sandbox": sandbox});
+            for (name, value) in lab.server_env() {
+                entry["env"][name] = json!(value);
+            }
+            lab.write_servers(&json!({ server.name(): entry }));
+            lab.run(&[&["call", server.name()], call].concat()).code
+        };
+        assert_eq!(run(&profile), Some(0), "{found}");
+        assert_ne!(run(&json!({"read": []})), Some(0), "the proposal is needed");
+    }
+}
+
 /// Runs the program where `site.example` exists; `None` if this machine has no namespaces for tests.
 fn run_with_site(lab: &Lab, args: &[&str]) -> (Option<i32>, String) {
     let site = lab.home().join("site");

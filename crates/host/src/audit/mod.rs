@@ -35,6 +35,8 @@ mod chain;
 mod events;
 mod file;
 mod log;
+#[cfg(feature = "http")]
+mod otlp;
 mod read;
 mod record;
 #[cfg(unix)]
@@ -133,6 +135,10 @@ impl Audit {
             #[cfg(unix)]
             if settings.syslog {
                 sinks.push(Arc::new(syslog::Syslog::default()));
+            }
+            #[cfg(feature = "http")]
+            if let Some(url) = &settings.otlp {
+                sinks.push(Arc::new(otlp::Otlp::new(url.clone())));
             }
         }
         let rules = settings.iter().flat_map(|settings| &settings.arguments);

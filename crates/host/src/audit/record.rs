@@ -198,6 +198,15 @@ impl Serialize for AuditRecord {
 /// The name of [`AuditEvent::HeadMissing`], which `verify` looks for.
 pub(super) const HEAD_MISSING: &str = "head-missing";
 
+impl AuditRecord {
+    /// The time, in nanoseconds since 1970.
+    #[cfg(feature = "http")]
+    pub(super) fn unix_nanos(&self) -> u128 {
+        let since = self.time.duration_since(std::time::SystemTime::UNIX_EPOCH);
+        since.unwrap_or_default().as_nanos()
+    }
+}
+
 impl AuditEvent {
     /// Returns the name of the event in the log.
     pub fn name(&self) -> &'static str {

@@ -12,6 +12,7 @@
 mod alone;
 mod behaviours;
 mod cycles;
+mod faults;
 mod lab;
 mod labs;
 mod random;

@@ -5,9 +5,9 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use super::because;
 use crate::profile::Limits;
 
-/// Processes of ours in the sandbox's user namespace: the supervisor, `enter` and `init`, and the
-/// threads of the proxy.
-const OWN_PROCESSES: u64 = 3 + super::proxy::MAX_THREADS;
+/// Processes of ours that count: those in the sandbox's user namespace, which are `init`, and the
+/// supervisor or `enter`. The threads of the proxy are outside.
+const OWN_PROCESSES: u64 = 2;
 
 pub(super) fn no_core_dumps() -> Result<(), String> {
     set(Resource::Core, 0, "core dumps")

@@ -12,8 +12,7 @@ use std::time::Duration;
 use super::report;
 use crate::hosts::{HostRule, split_port};
 
-/// Threads at a time: one per connection, and one more for each that is established.
-pub(super) const MAX_THREADS: u64 = 2 * MAX_CONNECTIONS;
+/// Connections at a time. Each has a thread, and one more when it is established.
 const MAX_CONNECTIONS: u64 = 64;
 
 const MAX_HEAD: usize = 32 * 1024;

@@ -15,9 +15,7 @@ open(my $key, '<', "$home/.ssh/id");
 my $token = $ENV{OUR_TOKEN};
 if (my ($proxy) = ($ENV{http_proxy} // '') =~ m|//([^/]+)|) {
     my $to = IO::Socket::INET->new(PeerAddr => $proxy);
-    print $to "GET http://api.example/ HTTP/1.1
-
-" and <$to> if $to;
+    print $to "GET http://api.example/ HTTP/1.1\r\n\r\n" and <$to> if $to;
 }
 while (my $line = <STDIN>) {
     my ($id) = $line =~ /"id":\s*(\d+)/ or next;
@@ -31,12 +29,10 @@ while (my $line = <STDIN>) {
         my $done = open(my $log, '>>', "$root/state/log") ? 'saved' : "refused: $!";
         $result = qq({"content":[{"type":"text","text":"$done"}]});
     } elsif ($line !~ /"ping"/) {
-        print qq({"jsonrpc":"2.0","id":$id,"error":{"code":-32601,"message":"no such method"}}
-);
+        print qq({"jsonrpc":"2.0","id":$id,"error":{"code":-32601,"message":"no such method"}}\n);
         next;
     }
-    print qq({"jsonrpc":"2.0","id":$id,"result":$result}
-);
+    print qq({"jsonrpc":"2.0","id":$id,"result":$result}\n);
 }
 "#;
 
