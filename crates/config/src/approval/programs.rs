@@ -23,28 +23,60 @@ const INTERPRETERS: &[&str] = &[
     "docker podman",
 ];
 
+/// What may follow the version of an interpreter: `python3.13t`, `python3-dbg`, `php8.3-cgi`.
+const VARIANTS: &str = "t d m td dm dbg debug cgi fpm static nightly canary";
+
+/// Programs that run a package. What that does with a directory, it does to data.
+const PACKAGE_RUNNERS: &str = "npx npm pnpm pnpx yarn bunx uvx pipx";
+
 /// File extensions of code.
-const CODE: [&str; 49] = [
+const CODE: [&str; 50] = [
     "js", "mjs", "cjs", "jsx", "ts", "mts", "cts", "tsx", "py", "pyw", "pyc", "pyz", "rb", "pl",
     "pm", "php", "phar", "lua", "sh", "bash", "zsh", "ksh", "fish", "ps1", "psm1", "bat", "cmd",
     "vbs", "jar", "war", "class", "groovy", "kts", "wasm", "exe", "com", "dll", "so", "dylib",
-    "node", "go", "rs", "csx", "csproj", "fsx", "ex", "exs", "r", "jl",
+    "node", "go", "pyd", "rs", "csx", "csproj", "fsx", "ex", "exs", "r", "jl",
 ];
 
-/// File extensions of data that servers write. Everything else may be a program.
-const DATA: &str = "db db3 sqlite sqlite3 duckdb json jsonl ndjson csv tsv parquet arrow txt text md \
-    markdown rst log html htm png jpg jpeg gif svg webp ico bmp pdf doc docx xls xlsx ppt pptx odt \
-    zip gz tgz tar bz2 xz zst mp3 mp4 wav webm lock";
+/// File extensions of data that servers write. Everything else may be a program, or be read as one
+/// by something that is not known to: `sqlite3 :memory: ".read boot.txt"`.
+const DATA: &str = "db db-wal db-shm db-journal db3 sqlite sqlite-wal sqlite-shm sqlite-journal \
+    sqlite3 duckdb json jsonl ndjson csv tsv parquet arrow md markdown log png jpg jpeg gif webp ico \
+    bmp pdf doc docx xls xlsx ppt pptx odt zip gz tgz tar bz2 xz zst mp3 mp4 wav webm lock";
 
 /// Whether a word is an interpreter, in any directory and version: `/usr/bin/python3.12`.
 pub(crate) fn is_interpreter(word: &str) -> bool {
+    let name = program_name(word);
+    let is_version = |c: char| c.is_ascii_digit() || c == '.' || c == '-';
+    let is_known = |name: &str| {
+        let plain = name.trim_end_matches(is_version);
+        let mut known = INTERPRETERS.iter().flat_map(|names| names.split(' '));
+        known.any(|known| known == plain)
+    };
+    // The version stands before the variant: `3.13t`.
+    let without_variant = || {
+        let mut variants = VARIANTS.split(' ');
+        variants.find_map(|variant| {
+            name.strip_suffix(variant)
+                .filter(|name| name.ends_with(is_version))
+        })
+    };
+    is_known(&name) || without_variant().is_some_and(is_known)
+}
+
+/// Whether a program runs a package.
+pub(super) fn is_package_runner(word: &str) -> bool {
+    let name = program_name(word);
+    PACKAGE_RUNNERS.split(' ').any(|known| known == name)
+}
+
+/// The name of a program in lower case, without its directory and the extension of Windows.
+fn program_name(word: &str) -> String {
     let name = word.rsplit(['/', '\\']).next().unwrap_or(word);
     let name = name.to_ascii_lowercase();
-    let name = name.strip_suffix(".exe").unwrap_or(&name);
-    let is_version = |c: char| c.is_ascii_digit() || c == '.' || c == '-';
-    let plain = name.trim_end_matches(is_version);
-    let mut known = INTERPRETERS.iter().flat_map(|names| names.split(' '));
-    known.any(|known| known == plain)
+    let plain = [".exe", ".cmd"]
+        .iter()
+        .find_map(|end| name.strip_suffix(end));
+    plain.map_or_else(|| name.clone(), str::to_owned)
 }
 
 /// Whether a file has an extension of code.
@@ -71,12 +103,15 @@ mod tests {
     #[test]
     fn interpreters_are_known_in_any_version() {
         for word in "node node20 /usr/bin/python3.12 python3 sh tclsh8.6 gawk lua5.4 perl5.36.0 R \
-            Python.exe C:\\x\\node.exe php8.2 node-18"
+            Python.exe C:\\x\\node.exe php8.2 node-18 python3.13t python3-dbg python3.12-dbg node22 \
+            python3.11d php8.3-cgi php-cgi"
             .split_whitespace()
         {
             assert!(is_interpreter(word), "{word}");
         }
-        for word in ["nodes", "server", "./run.sh", "main", "", "3.12"] {
+        for word in [
+            "nodes", "server", "./run.sh", "main", "", "3.12", "node-red", "git-mcp", "art", "cmdt",
+        ] {
             assert!(!is_interpreter(word), "{word}");
         }
     }

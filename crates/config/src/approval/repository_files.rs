@@ -3,22 +3,27 @@
 //!
 //! They are the command and every file that a word of the arguments or of `headersHelper` names,
 //! except for data that no interpreter is near. Which words there are says `words`; names are
-//! completed as interpreters do, and every directory that is named counts as a starting point.
-//! Files loaded by those files are not covered; see SECURITY.md.
+//! completed as interpreters do, and every directory that is named, from any other one, counts as a
+//! starting point. Files loaded by those files are not covered; see SECURITY.md.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashSet};
+use std::ffi::OsStr;
+use std::fmt::Write;
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
+use std::rc::Rc;
 
 use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::programs::{has_code_extension, has_data_extension, is_interpreter};
-use super::words::{GLOB, UNKNOWN, Words};
+use super::crude;
+use super::listing::{Listing, Listings};
+use super::programs::{has_code_extension, has_data_extension, is_interpreter, is_package_runner};
+use super::words::{ANYTHING, GLOB, UNKNOWN, Words};
 use crate::entry::{ServerEntry, hex};
-use crate::files::{self, open_regular, shown};
+use crate::files::{self, open_regular};
 use crate::glob;
 use crate::layout::Project;
 
@@ -36,8 +41,11 @@ const MAX_WORDS: usize = 10_000;
 const MAX_DIRECTORIES: usize = 64;
 const MAX_PATHS: usize = 200_000;
 
-/// The maximum number of names in a directory that are compared.
-const MAX_NAMES: usize = 100_000;
+/// The maximum number of names that are compared with wildcards and texts.
+const MAX_COMPARED: usize = 4_000_000;
+
+/// The maximum number of directories that one wildcard leads into.
+const MAX_BELOW: usize = 1000;
 
 /// The files that a directory stands for.
 const INDEX: [&str; 14] = [
@@ -83,7 +91,11 @@ pub(crate) struct RepositoryFiles {
 }
 
 /// Finds the repository files that an entry of `project` runs.
-pub(crate) fn repository_files(entry: &ServerEntry, project: &Project) -> RepositoryFiles {
+pub(crate) fn repository_files(
+    entry: &ServerEntry,
+    project: &Project,
+    listings: &mut Listings,
+) -> RepositoryFiles {
     let base = entry.base.as_deref().unwrap_or(&project.cwd);
     let mut words = Words::default();
     let (dir, program) = if let Some(stdio) = entry.transport.stdio() {
@@ -96,26 +108,33 @@ pub(crate) fn repository_files(entry: &ServerEntry, project: &Project) -> Reposi
         words.add_text(entry.transport.headers_helper().unwrap_or_default());
         (base, None)
     };
+    let runs_any = program.as_deref().is_none_or(is_interpreter)
+        || words.list.iter().any(|word| is_interpreter(word));
     let mut search = Search {
         inside: RepositoryRoots::new(&[&project.root, base]),
-        runs_any: program.as_deref().is_none_or(is_interpreter)
-            || words.list.iter().any(|word| is_interpreter(word)),
+        runs_any,
+        has_index: runs_any || !program.as_deref().is_some_and(is_package_runner),
         found: BTreeSet::new(),
-        listings: HashMap::new(),
+        listings,
+        directories: vec![dir.to_owned()],
+        started: HashSet::new(),
+        indexed: HashSet::new(),
+        odd: HashSet::new(),
         paths: 0,
+        compared: 0,
         is_cut: words.is_cut || words.list.len() > MAX_WORDS,
     };
     if let Some(program) = program.filter(|program| is_path(program)) {
         search.found.extend(search.inside.find(dir, &program));
     }
     if !search.is_cut {
-        search.all(dir, &words.list);
+        search.all(project, &words);
     }
     let too_many = search.is_full();
     let described = search.found.into_iter().take(MAX_FILES).map(|path| {
         let name = path.strip_prefix(&project.root).unwrap_or(&path);
         let file = RepositoryFile {
-            path: shown(name),
+            path: distinct(name),
             sha256: hash(&path),
         };
         (path, file)
@@ -133,58 +152,88 @@ pub(crate) fn is_path(command: &str) -> bool {
 }
 
 /// Searches for the files that an entry names.
-struct Search {
+struct Search<'l> {
     inside: RepositoryRoots,
     /// An interpreter is among the words, so that data may be code.
     runs_any: bool,
+    /// A directory stands for its index file.
+    has_index: bool,
     found: BTreeSet<PathBuf>,
-    listings: HashMap<PathBuf, Listing>,
+    listings: &'l mut Listings,
+    /// Where words start from.
+    directories: Vec<PathBuf>,
+    /// The real paths of those directories.
+    started: HashSet<PathBuf>,
+    indexed: HashSet<PathBuf>,
+    /// Directories whose names are torn apart in the words, and so are the paths below them.
+    odd: HashSet<PathBuf>,
     /// The number of paths looked for.
     paths: usize,
+    /// The number of names compared.
+    compared: usize,
     /// Something was left out.
     is_cut: bool,
 }
 
-/// The names in a directory by their stem in lower case: `index` has `index.js`.
-type Listing = BTreeMap<String, Vec<String>>;
-
-impl Search {
+impl Search<'_> {
     fn is_full(&self) -> bool {
         self.is_cut || self.found.len() > MAX_FILES
     }
 
     /// Finds the files of all words, from every directory that a word names: `env -C sub sh x`,
-    /// `cd sub && ./x`, `perl -Isub -Mx`.
-    fn all(&mut self, dir: &Path, words: &[String]) {
-        let mut directories = vec![dir.to_owned()];
+    /// `cd sub && cd inner && ./x`, `perl -Isub -Mx`.
+    fn all(&mut self, project: &Project, words: &Words) {
+        self.started.extend(self.directories[0].canonicalize());
         if self.runs_any {
-            let named = words.iter().filter(|word| !is_wild(word));
-            let named = named.filter_map(|word| self.inside.find_directory(dir, word));
-            for named in named.collect::<BTreeSet<_>>() {
-                if !directories.contains(&named) {
-                    directories.push(named);
-                }
-            }
+            self.start_in(project.root.clone());
             // Where Perl and Ruby projects keep their modules.
-            directories.extend(self.inside.find_directory(dir, "lib"));
+            if let Some(lib) = self.inside.find_directory(&self.directories[0], "lib") {
+                self.start_in(lib);
+            }
         }
-        self.is_cut |= directories.len() > MAX_DIRECTORIES;
-        for word in words {
-            for dir in &directories {
+        let mut next = 0;
+        while let Some(dir) = self.directories.get(next).cloned() {
+            next += 1;
+            for word in &words.list {
                 if self.is_full() {
                     return;
                 }
-                self.paths += 1;
-                self.is_cut |= self.paths > MAX_PATHS;
-                self.word(dir, word);
+                self.word(&dir, word);
             }
+            for named in &words.directories {
+                self.look_for(1);
+                if let Some(found) = self.inside.find_directory(&dir, named) {
+                    self.start_in(found);
+                }
+            }
+            self.odd_names(&dir, &words.squeezed);
         }
     }
 
+    /// Lets words start from a directory.
+    fn start_in(&mut self, dir: PathBuf) {
+        let real = dir.canonicalize().unwrap_or_else(|_| dir.clone());
+        if self.started.insert(real) {
+            self.directories.push(without_parents(dir));
+            self.is_cut |= self.directories.len() > MAX_DIRECTORIES;
+        }
+    }
+
+    fn look_for(&mut self, paths: usize) {
+        self.paths += paths;
+        self.is_cut |= self.paths > MAX_PATHS;
+    }
+
+    fn compare(&mut self, names: usize) {
+        self.compared += names;
+        self.is_cut |= self.compared > MAX_COMPARED;
+    }
+
     fn word(&mut self, dir: &Path, word: &str) {
+        self.look_for(1);
         if is_wild(word) {
             // A variable alone may be anything, and so may a `*` in a program.
-            if word.chars().any(|c| !matches!(c, UNKNOWN | GLOB)) {
+            if word.chars().any(|c| !is_wild_char(c)) {
                 let parts: Vec<_> = word.split('/').collect();
                 let start = if word.starts_with('/') {
                     Path::new("/")
@@ -195,21 +244,57 @@ impl Search {
             }
             return;
         }
-        self.insert(self.inside.find(dir, word));
-        if self.runs_any || word.contains('/') {
-            self.completed(dir, word);
-        }
-        if !self.runs_any {
-            return;
-        }
-        // Modules: `-m pkg.server`, `-MFoo::Bar`.
+        self.named(dir, word);
+        self.completed(dir, Path::new(word));
+        // Modules: `-m pkg.server`, `-MFoo::Bar`, `server:app`.
         for separator in ["::", "."] {
             if word.contains(separator) && !word.contains('/') {
-                self.completed(dir, &word.replace(separator, "/"));
+                self.module(dir, word.split(separator));
             }
         }
-        if let Some(found) = self.inside.find_directory(dir, word) {
-            self.index(&found);
+    }
+
+    /// Adds the file or directory with a name.
+    fn named(&mut self, dir: &Path, name: impl AsRef<OsStr>) {
+        match self.inside.named(dir, name.as_ref()) {
+            Some(Named::File(file)) => self.insert(Some(file)),
+            Some(Named::Directory(found)) => self.directory(found),
+            None => {}
+        }
+    }
+
+    /// Adds the files that a directory stands for, and those that words name in it.
+    fn directory(&mut self, dir: PathBuf) {
+        if self.has_index && self.indexed.insert(dir.clone()) {
+            self.look_for(INDEX.len());
+            self.index(&dir);
+        }
+        self.start_in(dir);
+    }
+
+    /// Adds the files that importing a module runs: those of the packages above it, and its own.
+    fn module<'w>(&mut self, dir: &Path, parts: impl Iterator<Item = &'w str>) {
+        let mut parts = parts.filter(|part| !part.is_empty()).peekable();
+        let mut path = PathBuf::new();
+        while let Some(part) = parts.next() {
+            path.push(part);
+            if parts.peek().is_none() {
+                self.completed(dir, &path);
+                if let Some(found) = self.inside.find_directory(dir, &path) {
+                    self.directory(found);
+                }
+                return;
+            }
+            self.look_for(2);
+            let is_python = |file: &Path| {
+                let end = file.extension().and_then(OsStr::to_str);
+                end.is_some_and(|end| ["py", "pyc", "so", "pyd"].contains(&end))
+            };
+            self.with_stem(dir, &path, is_python);
+            self.with_stem(dir, &path.join("__init__"), is_python);
+            if self.is_cut || !dir.join(&path).is_dir() {
+                return;
+            }
         }
     }
 
@@ -224,7 +309,7 @@ impl Search {
         for main in [&manifest["main"], &manifest["module"], &manifest["exports"]] {
             if let Some(main) = main.as_str() {
                 self.insert(self.inside.find(dir, main));
-                self.completed(dir, main);
+                self.completed(dir, Path::new(main));
                 for name in INDEX {
                     self.insert(self.inside.find(&dir.join(main), name));
                 }
@@ -233,84 +318,185 @@ impl Search {
     }
 
     /// Adds the files that a word names without their extension.
-    fn completed(&mut self, dir: &Path, word: &str) {
+    fn completed(&mut self, dir: &Path, word: &Path) {
+        self.with_stem(dir, word, |file| {
+            has_code_extension(file) || file.extension().is_some_and(|end| end == "json")
+        });
+    }
+
+    /// Adds the files that have a path apart from their extension.
+    fn with_stem(&mut self, dir: &Path, word: &Path, is_module: fn(&Path) -> bool) {
         let path = dir.join(word);
         let (Some(above), Some(name)) = (path.parent(), path.file_name()) else {
             return;
         };
-        let above = above.to_owned();
-        let name = name.to_string_lossy().to_lowercase();
-        let names = self.listing(&above).get(&name).cloned().unwrap_or_default();
-        for name in names {
-            let file = self.inside.find(&above, &name);
-            let is_module = |file: &PathBuf| {
-                has_code_extension(file) || file.extension().is_some_and(|end| end == "json")
-            };
-            self.insert(file.filter(is_module));
+        for name in self.listing(above).with_stem(name) {
+            let file = self.inside.find(above, name);
+            self.insert(file.filter(|file| is_module(file)));
         }
     }
 
-    /// Adds the files that match a path with wildcards.
+    /// Adds the files and directories that match a path with wildcards.
     fn matching(&mut self, dir: &Path, parts: &[&str]) {
         let Some((part, rest)) = parts.split_first() else {
             return;
         };
+        if part.contains(ANYTHING) {
+            self.below(dir, &parts.join("/"));
+            return;
+        }
         if !is_wild(part) {
             let below = dir.join(part);
             if rest.is_empty() {
-                self.insert(self.inside.find(dir, part));
+                self.named(dir, part);
             } else if below.is_dir() {
                 self.matching(&below, rest);
             }
             return;
         }
-        let pattern = part.replace([UNKNOWN, GLOB], "*");
-        let names: Vec<_> = self.listing(dir).values().flatten().cloned().collect();
-        for name in names.iter().filter(|name| glob::matches(&pattern, name)) {
-            self.paths += 1;
-            self.is_cut |= self.paths > MAX_PATHS;
+        let pattern = part.replace(is_wild_char, "*");
+        for name in self.listing(dir).names() {
+            self.compare(1);
             if self.is_full() {
                 return;
             }
+            if !glob::matches(&pattern, &name.to_string_lossy()) {
+                continue;
+            }
+            self.look_for(1);
             if rest.is_empty() {
-                self.insert(self.inside.find(dir, name));
+                self.named(dir, name);
             } else if dir.join(name).is_dir() {
                 self.matching(&dir.join(name), rest);
             }
         }
     }
 
-    /// The names in a directory of the repository.
-    fn listing(&mut self, dir: &Path) -> &Listing {
-        if !self.listings.contains_key(dir) {
-            let mut listing = Listing::new();
-            if self.inside.contain(dir) {
-                let entries = dir.read_dir().into_iter().flatten().flatten();
-                for (count, entry) in entries.enumerate() {
-                    self.is_cut |= count > MAX_NAMES;
-                    if self.is_cut {
-                        break;
-                    }
-                    let name = entry.file_name().to_string_lossy().into_owned();
-                    let stem = Path::new(&name).file_stem().unwrap_or_default();
-                    let stem = stem.to_string_lossy().to_lowercase();
-                    listing.entry(stem).or_default().push(name);
+    /// Adds everything below a directory that matches a pattern whose wildcards may stand for
+    /// directories.
+    fn below(&mut self, dir: &Path, pattern: &str) {
+        let pattern = pattern.replace(is_wild_char, "*");
+        let first = pattern.split('*').next().unwrap_or_default();
+        let mut seen = HashSet::new();
+        let mut open = vec![(dir.to_owned(), String::new())];
+        while let Some((dir, above)) = open.pop() {
+            for name in self.listing(&dir).names() {
+                self.compare(1);
+                self.is_cut |= seen.len() > MAX_BELOW;
+                if self.is_full() {
+                    return;
+                }
+                let path = format!("{above}{}", name.to_string_lossy());
+                if !path.starts_with(first) {
+                    continue;
+                }
+                self.look_for(1);
+                if glob::matches(&pattern, &path) {
+                    self.named(&dir, name);
+                }
+                let below = dir.join(name);
+                if below.is_dir() && below.canonicalize().is_ok_and(|real| seen.insert(real)) {
+                    open.push((below, path + "/"));
                 }
             }
-            self.listings.insert(dir.to_owned(), listing);
         }
-        &self.listings[dir]
+    }
+
+    /// Adds what a text may name although separators are part of the name, or of that of the
+    /// directory: `'./my server'`.
+    fn odd_names(&mut self, dir: &Path, texts: &[String]) {
+        if texts.is_empty() {
+            return;
+        }
+        let is_below_odd = self.odd.contains(dir);
+        let length: usize = texts.iter().map(String::len).sum();
+        for name in self.listing(dir).names() {
+            let text = name.to_string_lossy();
+            if !is_below_odd && !crude::is_odd(&text) {
+                continue;
+            }
+            self.look_for(1 + length / 1024);
+            if self.is_full() {
+                return;
+            }
+            if texts
+                .iter()
+                .any(|squeezed| crude::may_name(squeezed, &text))
+            {
+                self.odd.insert(without_parents(dir.join(name)));
+                self.named(dir, name);
+            }
+        }
+    }
+
+    /// The names in a directory of the repository.
+    fn listing(&mut self, dir: &Path) -> Rc<Listing> {
+        if !self.inside.contain(dir) {
+            return Rc::default();
+        }
+        let listing = self.listings.of(dir);
+        self.is_cut |= listing.is_cut;
+        listing
     }
 
     fn insert(&mut self, file: Option<PathBuf>) {
         let counts = |path: &PathBuf| self.runs_any || may_be_code(path);
-        self.found.extend(file.filter(counts));
+        let file = file.filter(counts);
+        self.found.extend(file.map(without_parents));
     }
 }
 
 /// Whether part of a word is not known.
 fn is_wild(word: &str) -> bool {
-    word.contains([UNKNOWN, GLOB])
+    word.contains(is_wild_char)
+}
+
+fn is_wild_char(c: char) -> bool {
+    matches!(c, UNKNOWN | GLOB | ANYTHING)
+}
+
+/// A path without `..`, if that is the same file: a file is pinned once, by one name.
+fn without_parents(path: PathBuf) -> PathBuf {
+    if !path.components().any(|part| part == Component::ParentDir) {
+        return path;
+    }
+    let plain = normalized(&path);
+    match (plain.canonicalize(), path.canonicalize()) {
+        (Ok(one), Ok(other)) if one == other => plain,
+        _ => path,
+    }
+}
+
+/// A path with `..` resolved by its text.
+fn normalized(path: &Path) -> PathBuf {
+    let mut normalized = PathBuf::new();
+    for part in path.components() {
+        if part == Component::ParentDir {
+            normalized.pop();
+        } else {
+            normalized.push(part);
+        }
+    }
+    normalized
+}
+
+/// The text of a path. Paths that are not UTF-8 have different texts too.
+fn distinct(path: &Path) -> String {
+    const UNREADABLE: char = char::REPLACEMENT_CHARACTER;
+    let bytes = path.as_os_str().as_encoded_bytes();
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        for part in chunk.valid().split_inclusive(UNREADABLE) {
+            text.push_str(part);
+            if part.ends_with(UNREADABLE) {
+                text.push(UNREADABLE);
+            }
+        }
+        for byte in chunk.invalid() {
+            let _ = write!(text, "{UNREADABLE}{byte:02x}");
+        }
+    }
+    text
 }
 
 /// The directories whose content the author of a repository controls.
@@ -327,30 +513,50 @@ impl RepositoryRoots {
         }
     }
 
-    /// The repository file that a word names. A link that leads out of the repository counts too:
-    /// its author can change the target.
-    fn find(&self, dir: &Path, word: &str) -> Option<PathBuf> {
-        if word.is_empty() || word.len() > 4096 || word.contains('\0') {
-            return None;
+    /// The repository file that a word names.
+    fn find(&self, dir: &Path, word: impl AsRef<OsStr>) -> Option<PathBuf> {
+        match self.named(dir, word.as_ref())? {
+            Named::File(path) => Some(path),
+            Named::Directory(_) => None,
         }
-        let path: PathBuf = dir.join(word).components().collect();
-        (path.is_file() && self.contain(&path)).then_some(path)
     }
 
     /// The repository's directory that a word names.
-    fn find_directory(&self, dir: &Path, word: &str) -> Option<PathBuf> {
-        if word.is_empty() || word.len() > 4096 || word.contains('\0') {
+    fn find_directory(&self, dir: &Path, word: impl AsRef<OsStr>) -> Option<PathBuf> {
+        match self.named(dir, word.as_ref())? {
+            Named::File(_) => None,
+            Named::Directory(path) => Some(path),
+        }
+    }
+
+    /// What a word names in the repository. A link that leads out of it counts too: its author can
+    /// change the target.
+    fn named(&self, dir: &Path, word: &OsStr) -> Option<Named> {
+        if word.is_empty() || word.len() > 4096 {
             return None;
         }
         let path: PathBuf = dir.join(word).components().collect();
-        (path.is_dir() && self.contain(&path)).then_some(path)
+        let metadata = path.metadata().ok()?;
+        if !self.contain(&path) {
+            return None;
+        }
+        if metadata.is_dir() {
+            return Some(Named::Directory(path));
+        }
+        metadata.is_file().then_some(Named::File(path))
     }
 
     /// Whether a path is in the repository, by its text or really.
     fn contain(&self, path: &Path) -> bool {
         let within = |path: &Path| self.roots.iter().any(|root| path.starts_with(root));
-        within(path) || path.canonicalize().is_ok_and(|real| within(&real))
+        within(&normalized(path)) || path.canonicalize().is_ok_and(|real| within(&real))
     }
+}
+
+/// What is in a repository.
+enum Named {
+    File(PathBuf),
+    Directory(PathBuf),
 }
 
 /// Whether a file may be code, judging by its name, its mode, or its first bytes. A data file that
@@ -403,6 +609,10 @@ fn hash_of(file: File) -> io::Result<String> {
 mod tests {
     use super::*;
     use crate::entry::{HttpEntry, HttpFlavour, TransportEntry};
+
+    fn repository_files(entry: &ServerEntry, project: &Project) -> RepositoryFiles {
+        super::repository_files(entry, project, &mut Listings::default())
+    }
 
     /// A repository with some files.
     fn repository() -> (tempfile::TempDir, Project) {
@@ -544,7 +754,7 @@ mod tests {
             assert!(found.contains(&expected), "{argv:?}: {found:?}");
         }
         // Data without an interpreter is not part of it.
-        let entry = ServerEntry::stdio("s", "npx", ["-y", "server", "data.db", "./app"]);
+        let entry = ServerEntry::stdio("s", "npx", ["-y", "some-server", "data.db", "./app"]);
         let found = repository_files(&entry, &project).files;
         let found: Vec<_> = found.iter().map(|(_, file)| &*file.path).collect();
         assert_eq!(found, [""; 0]);

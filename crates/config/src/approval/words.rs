@@ -5,15 +5,20 @@
 //! words that name existing files matter. The value of a variable, a substitution or a glob is not
 //! known; it becomes a wildcard.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use percent_encoding::percent_decode_str;
+
+use super::crude;
 
 /// Stands for text that is known only when a shell runs: a variable or a substitution.
 pub(super) const UNKNOWN: char = '\u{1}';
 
 /// Stands for a glob.
 pub(super) const GLOB: char = '\u{2}';
+
+/// Stands for any text, in which there may be directories.
+pub(super) const ANYTHING: char = '\u{6}';
 
 /// How many words one word with braces may become.
 const MAX_ALTERNATIVES: usize = 256;
@@ -26,6 +31,10 @@ const MAX_DEPTH: usize = 4;
 pub(super) struct Words {
     pub(super) list: Vec<String>,
     seen: HashSet<String>,
+    /// Directories that words with wildcards start in.
+    pub(super) directories: BTreeSet<String>,
+    /// Texts in which names with separators are looked for.
+    pub(super) squeezed: Vec<String>,
     /// A word has more alternatives than are read.
     pub(super) is_cut: bool,
 }
@@ -40,6 +49,18 @@ impl Words {
         if text.contains("\\_") {
             self.add_shell_words(&text.replace("\\_", " "), 0);
         }
+        self.add_crude_words(text);
+    }
+
+    /// Adds the words that are found without regard to quotes.
+    fn add_crude_words(&mut self, text: &str) {
+        let read = crude::read(text);
+        self.is_cut |= read.is_cut;
+        for word in &read.words {
+            self.add_with_values(word);
+        }
+        self.directories.extend(read.directories);
+        self.squeezed.extend(read.squeezed);
     }
 
     /// Adds the words between white space, quotes and operators, and parts of them.
@@ -84,6 +105,8 @@ impl Words {
         }
         for piece in word.split(['=', ',', ':', ';']) {
             self.add(piece);
+            // `${X:-./main}`
+            self.add(piece.trim_start_matches(['-', '+', '?']));
         }
         let mut glued = word.strip_prefix('-').unwrap_or_default().chars();
         if glued.next().is_some() {
@@ -251,14 +274,7 @@ fn ansi_quoted<'t>(mut rest: &'t str, word: &mut String) -> &'t str {
         let Some(escape) = rest.chars().next() else {
             break;
         };
-        let (radix, skipped, most) = match escape {
-            'x' => (16, 1, 2),
-            'u' => (16, 1, 4),
-            'U' => (16, 1, 8),
-            '0'..='7' => (8, 0, 3),
-            _ => (0, 0, 0),
-        };
-        if radix == 0 {
+        let Some((code, after)) = numeric_escape(rest) else {
             let c = match escape {
                 'n' => '\n',
                 't' => '\t',
@@ -268,15 +284,39 @@ fn ansi_quoted<'t>(mut rest: &'t str, word: &mut String) -> &'t str {
             word.push(literal(c));
             rest = &rest[escape.len_utf8()..];
             continue;
-        }
-        let digits = &rest[skipped..];
-        let count = digits.chars().take(most).take_while(|c| c.is_digit(radix));
-        let count = count.count();
-        let code = u32::from_str_radix(&digits[..count], radix).ok();
-        word.push(code.and_then(char::from_u32).map_or(UNKNOWN, literal));
-        rest = &digits[count..];
+        };
+        word.push(code.map_or(UNKNOWN, literal));
+        rest = after;
     }
     rest
+}
+
+/// Reads a code such as `x6d`, `155` or `u{6d}` behind a backslash, and returns its character, if
+/// there is one, and the rest.
+pub(super) fn numeric_escape(text: &str) -> Option<(Option<char>, &str)> {
+    let (radix, skipped, most) = match text.chars().next()? {
+        'x' => (16, 1, 2),
+        'u' => (16, 1, 4),
+        'U' => (16, 1, 8),
+        '0'..='7' => (8, 0, 3),
+        _ => return None,
+    };
+    let digits = &text[skipped..];
+    let character = |digits: &str| {
+        let code = u32::from_str_radix(digits, radix).ok();
+        code.and_then(char::from_u32)
+    };
+    let within = digits
+        .strip_prefix('{')
+        .and_then(|rest| rest.split_once('}'));
+    if let Some((inside, after)) = within.filter(|(inside, _)| inside.len() <= 8)
+        && let Some(c) = character(inside)
+    {
+        return Some((Some(c), after));
+    }
+    let count = digits.chars().take(most).take_while(|c| c.is_digit(radix));
+    let (digits, after) = digits.split_at(count.count());
+    Some((character(digits), after))
 }
 
 /// The words that a word with braces stands for. A sequence (`{a..c}`) becomes a glob.

@@ -14,7 +14,7 @@ use std::sync::Arc;
 pub(crate) use resolve::{Resolver, resolve};
 pub(crate) use state::LoadState;
 
-use crate::approval::{ApprovalSettings, MAX_FILES, repository_files};
+use crate::approval::{ApprovalSettings, Listings, MAX_FILES, repository_files};
 use crate::diagnostic::Diagnostic;
 use crate::expand::Environment;
 use crate::files::{LastGood, is_absence, shown};
@@ -191,9 +191,10 @@ impl Loader {
 
     /// Hashes the repository files that entries in need of approval run.
     fn find_repository_files(&self, state: &mut LoadState) {
+        let mut listings = Listings::default();
         let entries = state.entries.iter_mut();
         for entry in entries.filter(|entry| entry.needs_approval()) {
-            let found = repository_files(entry, &self.project);
+            let found = repository_files(entry, &self.project, &mut listings);
             for (path, file) in found.files {
                 state.files.push(path);
                 entry.files.push(file);

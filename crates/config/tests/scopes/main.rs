@@ -16,6 +16,7 @@ mod lab;
 mod many;
 mod mistakes;
 mod mutated;
+mod pins;
 mod places;
 mod plugins;
 mod policy;

@@ -208,6 +208,45 @@ pub(super) fn by_a_script_in_another_spelling() {
     is_pinned(&helper, "h.js");
 }
 
+/// Nothing in a text hides a word from the approval.
+pub(super) fn by_a_script_behind_a_hidden_word() {
+    for (command, args, script) in [
+        ("sh", json!(["-c", "# it's\n. ./m\\ain"]), "main"),
+        ("sh", json!(["-c", "cat <<E\nit's\nE\n. ./m\\ain"]), "main"),
+        ("sh", json!(["-c", ". $(echo ')'; echo ./m\\ain)"]), "main"),
+        ("env", json!(["-S", "sh -c '. ./m\\\\ain'"]), "main"),
+        ("sh", json!(["-c", "# it's\n. './my main'"]), "my main"),
+        ("bash", json!(["-c", ". ~+/main"]), "main"),
+        ("bash", json!(["-c", ". ./ma$[1]n"]), "ma1n"),
+        (
+            "bash",
+            json!(["-O", "extglob", "-c", ". ./sub/@(main)"]),
+            "sub/main",
+        ),
+        (
+            "bash",
+            json!(["-O", "globstar", "-c", ". ./sub/**/x"]),
+            "sub/a/b/x",
+        ),
+        (
+            "sh",
+            json!(["-c", "cd sub && cd inner && . ./start"]),
+            "sub/inner/start",
+        ),
+        ("python3", json!(["-m", "pkg.tool"]), "pkg/__init__.py"),
+        ("python3", json!(["-m", "a.b"]), "a/b/__main__.py"),
+        ("python3.13t", json!(["-m", "server"]), "server.py"),
+        ("uvicorn", json!(["server:app"]), "server.py"),
+        ("nodemon", json!(["server"]), "server.js"),
+        ("sqlite3", json!([":memory:", ".read boot.txt"]), "boot.txt"),
+    ] {
+        is_pinned(&json!({"command": command, "args": args}), script);
+    }
+    let helper = "# it's\n. ./m\\ain";
+    let remote = json!({"type": "http", "url": "http://127.0.0.1:9/", "headersHelper": helper});
+    is_pinned(&remote, "main");
+}
+
 /// Asserts that an approved entry is pending once a file of the repository changes.
 fn is_pinned(entry: &serde_json::Value, script: &str) {
     let lab = Lab::new();

@@ -60,6 +60,9 @@ attacks! {
     a_script_in_another_spelling_is_swapped: "an entry spells a file so that its approval misses it",
         "without its extension, as a module, quoted, in `$'…'` or braces, behind `env -C`, behind starters and rare interpreters"
         => "another content makes the server pending", approval::by_a_script_in_another_spelling;
+    a_script_behind_a_hidden_word_is_swapped: "an entry hides the word that names its script",
+        "behind quotes in comments, here-documents and `$(…)`, in patterns, nested directories and packages, behind unknown interpreters"
+        => "another content makes the server pending", approval::by_a_script_behind_a_hidden_word;
 
     // Policy (CFG-7)
     an_allowed_command_runs_other_code: "an entry with an allowed command chooses the code",
