@@ -10,7 +10,7 @@ use crate::args::{Args, CompletionsArgs};
 use crate::complete::Shell;
 use crate::complete::scripts::UserEnvironment;
 use crate::exit::Exit;
-use crate::output::{self, Lines};
+use crate::output::{self, Line, Lines};
 
 pub(crate) fn run(args: &CompletionsArgs, as_json: bool) -> Exit {
     if !args.install && !args.uninstall {
@@ -139,7 +139,9 @@ fn report(args: &CompletionsArgs, shell: Shell, file: &Path, changed: bool, as_j
     lines.push(format!("  {}", file.display()));
     output::result(lines);
     if args.install {
-        output::note(Lines::one(format!("next: {}", shell.next_step(file))));
+        // A command to paste has no line breaks of ours.
+        let next = format!("next: {}", shell.next_step(file));
+        output::note(Line::plain(next).verbatim());
     }
     Exit::Done
 }

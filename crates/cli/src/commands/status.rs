@@ -113,9 +113,24 @@ fn state_line(state: &str, names: &[String]) -> Line {
     }
     let status = list::status_of(state);
     let line = Line::status(status);
-    let mut line = line.and(status.style(), format_args!("{count} {state}"));
+    let word = in_words(state, count);
+    let mut line = line.and(status.style(), format_args!("{count} {word}"));
     line.pad(24);
     line.and(Style::Plain, names).hang(24)
+}
+
+/// Returns a state in the words of `list` on a terminal, and by its name for programs.
+fn in_words(state: &str, count: usize) -> &str {
+    match state {
+        "pending" if output::on_terminal() => "starting",
+        "needs-auth" if output::on_terminal() && count == 1 => "needs sign-in",
+        "needs-auth" if output::on_terminal() => "need sign-in",
+        "pending-approval" if output::on_terminal() && count == 1 => "needs approval",
+        "pending-approval" if output::on_terminal() => "need approval",
+        "suppressed" if output::on_terminal() => "duplicate",
+        "disabled" if output::on_terminal() => "off",
+        state => state,
+    }
 }
 
 /// Counts servers by transport and state: `stdio: 2 connected, 1 failed; http: 1 connected`.
@@ -125,7 +140,7 @@ fn by_transport(rows: &[Row]) -> String {
             .iter()
             .filter_map(|state| Some((state, states.get(state)?)));
         let states: Vec<_> = in_order
-            .map(|(state, count)| format!("{count} {state}"))
+            .map(|(state, count)| format!("{count} {}", in_words(state, **count)))
             .collect();
         (!states.is_empty()).then(|| format!("{transport}: {}", states.join(", ")))
     });

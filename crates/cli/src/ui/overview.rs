@@ -17,6 +17,9 @@ use crate::standing;
 /// The lines of stderr in the overview.
 const STDERR_LINES: usize = 15;
 
+/// The most notes on a catalog in the overview, which may have one for each tool.
+const NOTES: usize = 5;
+
 /// Reads the overview of one server.
 pub(super) fn read(host: &Host, snapshot: &Snapshot, key: &Key) -> Option<Detail> {
     let server = snapshot.get(key)?;
@@ -76,7 +79,11 @@ fn state_lines(
         (None, _) => running.and_then(standing::state_hint),
     };
     if let Some(hint) = hint {
-        lines.push(DocLine::field("cure", text::line(&hint)).tone(Tone::Hint));
+        // A hint outside of this screen repeats the cause.
+        let cure = hint.strip_prefix(&*server.cause);
+        let cure = cure.and_then(|rest| rest.strip_prefix(": "));
+        let hint = cure.unwrap_or(&hint);
+        lines.push(DocLine::field("cure", text::line(hint)).tone(Tone::Hint));
     }
     let about = set.diagnostics_for(server.name());
     for problem in about {
@@ -136,8 +143,14 @@ fn offer_lines(running: &ServerStatus, lines: &mut Vec<DocLine>) {
         "offers",
         format!("{}{kept}", offers.join(", ")),
     ));
-    for note in catalog.notes.iter().chain(catalog.diagnostics.iter()) {
+    let notes = || catalog.notes.iter().chain(catalog.diagnostics.iter());
+    for note in notes().take(NOTES) {
         lines.push(DocLine::field("note", inline(note)).tone(Tone::Warn));
+    }
+    let more = notes().count().saturating_sub(NOTES);
+    if more > 0 {
+        let more = format!("… {}", text::count(more, "more note"));
+        lines.push(DocLine::field("", more).tone(Tone::Dim));
     }
     if let Some(instructions) = catalog.instructions() {
         lines.push(DocLine::own(""));

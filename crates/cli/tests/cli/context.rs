@@ -57,7 +57,7 @@ fn a_resource_with_something_hidden_in_its_address_is_left_out() {
     lab.run(&["resources"]).is(
         0,
         "@s:note://2  evil\n",
-        "warning: server \"s\": resources/list: removed 1 hidden character (1 escape sequence) from its texts\n\
+        "warning: server \"s\": resources/list: removed 1 hidden character (1 escape) from its texts\n\
          warning: server \"s\": resources/list: skipped 1 item: hidden characters in the uri\n",
     );
 }

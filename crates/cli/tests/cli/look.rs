@@ -70,7 +70,7 @@ fn lab() -> Lab {
 }
 
 /// Runs a command on a terminal, and returns its screen.
-fn screen(command: &mut Command, columns: u16) -> vt100::Parser {
+pub(crate) fn screen(command: &mut Command, columns: u16) -> vt100::Parser {
     command.env("LANG", "C.UTF-8").env("TERM", "xterm-256color");
     let (_, shown) = Session::start_sized(command, columns, ROWS).end();
     let mut parser = vt100::Parser::new(ROWS, columns, 0);
@@ -79,12 +79,12 @@ fn screen(command: &mut Command, columns: u16) -> vt100::Parser {
 }
 
 /// Returns the text of a screen.
-fn text(parser: &vt100::Parser) -> String {
+pub(crate) fn text(parser: &vt100::Parser) -> String {
     parser.screen().contents().trim_end().to_owned()
 }
 
 /// Returns the text of a screen with its styles as tags.
-fn marked(parser: &vt100::Parser) -> String {
+pub(crate) fn marked(parser: &vt100::Parser) -> String {
     let screen = parser.screen();
     let (rows, columns) = screen.size();
     let mut text = String::new();
@@ -142,7 +142,7 @@ fn marked(parser: &vt100::Parser) -> String {
 }
 
 /// Replaces what differs between runs, at the same width.
-fn stable(lab: &Lab, text: &str) -> String {
+pub(crate) fn stable(lab: &Lab, text: &str) -> String {
     let mut stable = String::new();
     for line in lab.plain(text).lines() {
         // The time at the end of a summary, and the age of a catalog.

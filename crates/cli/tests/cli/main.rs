@@ -47,6 +47,7 @@ mod list;
 mod lock;
 mod logs;
 mod look;
+mod look_commands;
 mod managed;
 mod permissions;
 mod policy;

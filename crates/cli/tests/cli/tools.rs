@@ -156,7 +156,7 @@ fn hidden_characters_in_descriptions_are_removed_and_reported() {
     let told: Value = serde_json::from_str(&run.err).unwrap();
     let warnings = told["warnings"].as_array().unwrap();
     for told in [
-        "server \"s\": removed 19 hidden characters (2 escape sequence, 1 zero-width, 1 bidirectional, 15 tag) from the description of tool \"add\"",
+        "server \"s\": removed 19 hidden characters (2 escape, 1 zero-width, 1 bidirectional, 15 tag) from the description of tool \"add\"",
         "have confusable names; check which one is called",
         "server \"s\": removed 1 hidden character (1 zero-width) from its instructions",
     ] {

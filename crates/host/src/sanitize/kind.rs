@@ -31,7 +31,7 @@ impl HiddenKind {
     fn name(self) -> &'static str {
         match self {
             Self::Control => "control",
-            Self::Escape => "escape sequence",
+            Self::Escape => "escape",
             Self::ZeroWidth => "zero-width",
             Self::Bidi => "bidirectional",
             Self::Tag => "tag",

@@ -207,11 +207,15 @@ fn tools(model: &Model, server: &Server, detail: &DetailScreen, frame: &mut Fram
     if tools.is_empty() {
         return nothing(frame, area, server, "tools");
     }
+    // Names get the room that they need, up to two fifths.
+    let longest = tools.iter().map(|tool| text::width(&tool.tool.name)).max();
     let shown = |at: usize, width: usize| {
         let Some(tool) = tools.get(at) else {
             return Vec::new();
         };
-        let names = (width * 2 / 5).clamp(16, 44);
+        let names = (width * 2 / 5)
+            .clamp(16, 44)
+            .min(longest.unwrap_or(0).max(16));
         let sign = if tool.is_destructive() {
             "!"
         } else if tool.is_read_only() {

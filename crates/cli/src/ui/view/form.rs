@@ -17,8 +17,8 @@ use crate::ui::text;
 /// The widest column of labels.
 const MAX_LABEL: usize = 22;
 
-/// The least that is shown of an option.
-const MIN_OPTION: usize = 20;
+/// The most that is shown of an option among others.
+const MAX_OPTION: usize = 30;
 
 /// The rows of the description above the fields.
 const ABOUT: u16 = 4;
@@ -182,7 +182,7 @@ fn draw_field(
     };
     let left = labels + 2;
     let total = usize::from(area.width);
-    let hints = text::width(&hint).min(total.saturating_sub(left) / 2);
+    let hints = text::width(&hint).min(total.saturating_sub(left) * 3 / 5);
     let room = total.saturating_sub(left + hints + 3).max(8);
     match &form.entries[at] {
         Entry::Text(input) => {
@@ -221,28 +221,15 @@ fn draw_field(
             spans.push(Span::styled(count, style(Tone::Dim)));
         }
         Entry::Choices { chosen, at: inner } => {
-            let options = options(&field.kind);
-            let titles = options
-                .iter()
-                .map(|option| text::width(&text::line(&option.title)) + 4);
-            // Whole if they fit, otherwise an equal part each.
-            let most = if titles.sum::<usize>() <= room {
-                usize::MAX
-            } else {
-                (room / options.len().max(1)).max(MIN_OPTION)
-            };
-            for (at, (option, chosen)) in options.iter().zip(chosen).enumerate() {
+            let titles = options(&field.kind).iter().zip(chosen);
+            let titles = titles.map(|(option, chosen)| {
                 let sign = if *chosen { "[x]" } else { "[ ]" };
-                let shown = format!("{sign}{}", text::fit(&text::line(&option.title), most));
-                let is_inner = is_current && at == *inner;
-                let style = if is_inner {
-                    super::paint::selected()
-                } else {
-                    style(Tone::Plain)
-                };
-                spans.push(Span::styled(shown, style));
-                spans.push(Span::raw(" "));
-            }
+                let title = text::line(&option.title);
+                format!("{sign}{}", text::fit(&title, MAX_OPTION))
+            });
+            let room = total.saturating_sub(left);
+            let current = is_current.then_some(*inner);
+            spans.extend(in_a_row(&titles.collect::<Vec<_>>(), current, room));
         }
     }
     let used: usize = spans.iter().map(Span::width).sum();
@@ -255,6 +242,44 @@ fn draw_field(
         ));
     }
     put(frame, area, y, &spans);
+}
+
+/// Puts options beside each other, from the first or as far on as the current one needs. A mark
+/// says that there are more.
+fn in_a_row(options: &[String], current: Option<usize>, room: usize) -> Vec<Span<'static>> {
+    const MARK: usize = 2;
+    let width = |options: &[String]| options.iter().map(|option| text::width(option) + 1).sum();
+    let mut start = 0;
+    while let Some(current) = current
+        && start < current
+        && width(&options[start..=current]) + 2 * MARK > room + 1
+    {
+        start += 1;
+    }
+    let mut spans = Vec::new();
+    let mut used: usize = 0;
+    if start > 0 {
+        spans.push(Span::styled("‹ ", style(Tone::Dim)));
+        used += MARK;
+    }
+    for (at, option) in options.iter().enumerate().skip(start) {
+        let is_last = at + 1 == options.len();
+        let needed: usize = used + text::width(option) + if is_last { 0 } else { 1 + MARK };
+        let all: usize = used + width(&options[at..]);
+        if needed > room && all > room + 1 && at > start {
+            spans.push(Span::styled("›", style(Tone::Dim)));
+            break;
+        }
+        let style = if current == Some(at) {
+            super::paint::selected()
+        } else {
+            style(Tone::Plain)
+        };
+        spans.push(Span::styled(option.clone(), style));
+        spans.push(Span::raw(" "));
+        used += text::width(option) + 1;
+    }
+    spans
 }
 
 /// Returns a secret as it may be shown, with the cursor at its place.
@@ -370,5 +395,30 @@ fn draw_raw(
             area.height - 1,
             &[Span::styled(shown, style(Tone::Bad))],
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_that_do_not_fit_are_marked_and_reached() {
+        let options: Vec<String> = ["[x]one", "[ ]two", "[ ]three", "[ ]four"]
+            .map(str::to_owned)
+            .to_vec();
+        for (current, room, expected) in [
+            (None, 29, "[x]one [ ]two [ ]three ›"),
+            (None, 30, "[x]one [ ]two [ ]three [ ]four"),
+            (None, 28, "[x]one [ ]two [ ]three ›"),
+            (Some(0), 20, "[x]one [ ]two ›"),
+            (Some(2), 20, "‹ [ ]two [ ]three ›"),
+            (Some(3), 20, "‹ [ ]three [ ]four"),
+            (Some(3), 5, "‹ [ ]four"),
+        ] {
+            let spans = in_a_row(&options, current, room);
+            let shown: String = spans.iter().map(|span| span.content.as_ref()).collect();
+            assert_eq!(shown.trim_end(), expected, "{current:?} {room}");
+        }
     }
 }

@@ -16,16 +16,33 @@ pub(super) fn log(model: &Model, detail: &DetailScreen, frame: &mut Frame, area:
     let height = usize::from(area.height);
     let view = &detail.log;
     view.page.set(height);
-    view.back
-        .set(view.back.get().min(rows.len().saturating_sub(height)));
+    let room = usize::from(area.width).saturating_sub(22);
+    // The oldest lines fill the screen when it is scrolled to the start.
+    let mut filled = 0;
+    let first_page = rows.iter().take(height).take_while(|line| {
+        let has_room = filled < height;
+        filled += text::wrap(&line.text, room).len();
+        has_room
+    });
+    let most = rows.len().saturating_sub(first_page.count());
+    view.back.set(view.back.get().min(most));
     if rows.is_empty() {
         let none = "nothing has been logged";
         return put(frame, area, 0, &[Span::styled(none, style(Tone::Dim))]);
     }
     let end = rows.len().saturating_sub(view.back.get());
-    let start = end.saturating_sub(height);
-    let room = usize::from(area.width).saturating_sub(22);
-    for (y, line) in (0..).zip(rows[start..end].iter()) {
+    let wrapped = rows[..end].iter().rev().flat_map(|line| {
+        let parts = text::wrap(&line.text, room);
+        parts
+            .into_iter()
+            .enumerate()
+            .rev()
+            .map(move |part| (line, part))
+    });
+    let mut shown: Vec<_> = wrapped.take(height).collect();
+    shown.reverse();
+    for (y, (line, (at, part))) in (0..).zip(shown) {
+        let is_first = at == 0;
         let tone = match line.kind {
             LogKind::Stderr => Tone::Plain,
             LogKind::State => Tone::Hint,
@@ -41,10 +58,16 @@ pub(super) fn log(model: &Model, detail: &DetailScreen, frame: &mut Frame, area:
             area,
             y,
             &[
-                Span::styled(format!("{:<12} ", line.time), style(Tone::Dim)),
-                Span::styled(format!("{:<6} ", line.kind.name()), style(Tone::Dim)),
+                Span::styled(
+                    format!("{:<12} ", if is_first { &*line.time } else { "" }),
+                    style(Tone::Dim),
+                ),
+                Span::styled(
+                    format!("{:<6} ", if is_first { line.kind.name() } else { "" }),
+                    style(Tone::Dim),
+                ),
                 Span::styled(mark, style(Tone::Dim)),
-                Span::styled(text::fit(&line.text, room).into_owned(), style(tone)),
+                Span::styled(part, style(tone)),
             ],
         );
     }

@@ -7,7 +7,7 @@ use ratatui::text::Span;
 use super::hit;
 use super::paint::{put, put_selected, style};
 use crate::output::name;
-use crate::ui::data::{Server, Status};
+use crate::ui::data::{BUILT_IN, Server, Status};
 use crate::ui::doc::Tone;
 use crate::ui::model::{Hit, Model};
 use crate::ui::text;
@@ -125,7 +125,13 @@ fn server_row(
     let cure = server.cure();
     let room = room.saturating_sub(TRANSPORT + CURE + 2);
     spans.push(Span::styled(text::cell(&summary, room), style(tone)));
-    let transport = text::cell(server.transport, TRANSPORT);
+    // The heading says so.
+    let transport = if server.transport == BUILT_IN {
+        ""
+    } else {
+        server.transport
+    };
+    let transport = text::cell(transport, TRANSPORT);
     spans.push(Span::styled(format!("  {transport}"), style(Tone::Dim)));
     if let Some((key, label)) = cure {
         spans.push(Span::styled(key, style(Tone::Hint)));
