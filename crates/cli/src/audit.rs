@@ -7,17 +7,22 @@ use trunkline_config::WriteOutcome;
 use crate::output;
 use crate::session;
 
-/// Records an event, if the settings ask for a log.
+/// Records an event, if the settings ask for a log. Warns if it cannot be written.
 pub(crate) fn record(event: AuditEvent) {
-    let Some(settings) = AuditSettings::load(&session::layout()) else {
-        return;
-    };
-    if let Err(error) = AuditLog::write(&settings, &AuditRecord::now(event)) {
-        let dir = settings.directory.display();
-        output::warning(&format!(
-            "the audit log in {dir} cannot be written: {error}"
-        ));
+    if let Err(problem) = try_record(event) {
+        output::warning(&problem);
     }
+}
+
+/// As [`record`], without a warning: for the terminal interface. Blocks.
+fn try_record(event: AuditEvent) -> Result<(), String> {
+    let Some(settings) = AuditSettings::load(&session::layout()) else {
+        return Ok(());
+    };
+    AuditLog::write(&settings, &AuditRecord::now(event)).map_err(|error| {
+        let dir = settings.directory.display();
+        format!("the audit log in {dir} cannot be written: {error}")
+    })
 }
 
 /// Records a change of the configuration, as `document` describes it.
@@ -47,11 +52,26 @@ pub(crate) fn record_change(written: &WriteOutcome, document: &Value) {
 
 /// Records a sign-in or sign-out.
 pub(crate) fn record_sign_in(server: &str, action: &'static str, is_done: bool) {
-    record(AuditEvent::SignIn {
+    record(sign_in(server, action, is_done));
+}
+
+/// Records a sign-in or sign-out in the terminal interface, which shows the problem.
+pub(crate) async fn record_sign_in_aside(
+    server: &str,
+    action: &'static str,
+    is_done: bool,
+) -> Result<(), String> {
+    let event = sign_in(server, action, is_done);
+    let recorded = tokio::task::spawn_blocking(move || try_record(event)).await;
+    recorded.unwrap_or_else(|error| Err(error.to_string()))
+}
+
+fn sign_in(server: &str, action: &'static str, is_done: bool) -> AuditEvent {
+    AuditEvent::SignIn {
         server: server.to_owned(),
         action,
         outcome: if is_done { "done" } else { "failed" },
-    });
+    }
 }
 
 /// The texts of a value: names of servers and fields, never contents.

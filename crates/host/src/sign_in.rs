@@ -148,7 +148,15 @@ impl SignIns {
             let login = Arc::clone(&login);
             tokio::spawn(async move {
                 let outcome = login.wait().await;
-                if let (Ok(_), Some(connection)) = (outcome, connection.upgrade()) {
+                let Some(connection) = connection.upgrade() else {
+                    return;
+                };
+                connection.audit().record(|| AuditEvent::SignIn {
+                    server: connection.source().name().to_owned(),
+                    action: "sign-in-tool",
+                    outcome: if outcome.is_ok() { "done" } else { "failed" },
+                });
+                if outcome.is_ok() {
                     connection.reconnect().await;
                 }
             });

@@ -11,6 +11,7 @@ use super::login::{self, LoginMethod};
 use super::login_errors::{SignInTarget, fail};
 use super::{accounts, add};
 use crate::args::XaaCommand;
+use crate::audit;
 use crate::change;
 use crate::exit::Exit;
 use crate::interrupt::interrupted;
@@ -111,7 +112,9 @@ fn configured(layout: &Layout) -> Result<Option<(Arc<ServerAuth>, XaaIdp)>, Exit
 
 /// Signs out at an identity provider and forgets its secret.
 async fn forget(layout: &Layout, idp: &ServerAuth, issuer: &str) {
-    if let Err(error) = idp.logout().await {
+    let logout = idp.logout().await;
+    audit::record_sign_in(issuer, "xaa-logout", logout.is_ok());
+    if let Err(error) = logout {
         output::warning(&format!("the sign-in could not be ended: {error}"));
     }
     if let Err(error) = session::vault(layout).delete_idp_secret(issuer) {
@@ -128,7 +131,9 @@ async fn sign_in(layout: &Layout, method: LoginMethod, as_json: bool) -> Exit {
         }
         Err(exit) => return exit,
     };
-    let account = match login::with_url(&idp, method).await {
+    let account = login::with_url(&idp, method).await;
+    audit::record_sign_in(&settings.issuer, "xaa-login", account.is_ok());
+    let account = match account {
         Ok(account) => account,
         Err(error) => return fail(SignInTarget::Idp(&settings.issuer), method, &error),
     };

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use tokio::sync::{mpsc, oneshot};
 use trunkline::Host;
-use trunkline::auth::{BrowserUrl, Revocation};
+use trunkline::auth::{BrowserUrl, Logout, Revocation, ServerAuth};
 use trunkline::config::ServerEntry;
 use trunkline::log::LogStore;
 use trunkline_config::{Editor, EntryStatus, Layout, Project, Server};
@@ -18,6 +18,7 @@ use super::command;
 use super::login::Logins;
 use super::making::make;
 use super::msg::{Effect, Msg, Request};
+use crate::audit;
 use crate::browser;
 use crate::commands::demo;
 use crate::output::{inline, name};
@@ -187,7 +188,11 @@ impl Effects {
                 if !auth.needs_user() {
                     return Err(failed(&"it signs in without a user; see `trunkline xaa`"));
                 }
-                match logins.sign_in(&auth, task, &inbox).await {
+                let signed_in = logins.sign_in(&auth, task, &inbox).await;
+                if !matches!(signed_in, Ok(None)) {
+                    audit::record_sign_in_aside(&server, "login", signed_in.is_ok()).await?;
+                }
+                match signed_in {
                     Ok(None) => Err(failed(&"it was cancelled")),
                     Ok(Some(_)) => {
                         let _ = host.reconnect(&server).await;
@@ -222,8 +227,8 @@ impl Effects {
             let shown = name(&server);
             let outcome = match auth {
                 None => Err(format!("{shown} takes no sign-in")),
-                Some(auth) => match auth.logout().await {
-                    Err(error) => Err(inline(&error.to_string())),
+                Some(auth) => match logged_out(&auth, &server).await {
+                    Err(problem) => Err(problem),
                     Ok(logout) => {
                         let _ = host.reconnect(&server).await;
                         match logout.revocation {
@@ -311,4 +316,11 @@ fn chain(error: &dyn std::error::Error) -> String {
         source = cause.source();
     }
     inline(&text)
+}
+
+/// Signs out, and records it. A problem is for the screen.
+async fn logged_out(auth: &ServerAuth, server: &str) -> Result<Logout, String> {
+    let logout = auth.logout().await;
+    audit::record_sign_in_aside(server, "logout", logout.is_ok()).await?;
+    logout.map_err(|error| inline(&error.to_string()))
 }

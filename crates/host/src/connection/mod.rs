@@ -299,6 +299,12 @@ enum Command {
 }
 
 impl Connection {
+    /// The audit log of the host.
+    #[cfg(feature = "http")]
+    pub(crate) fn audit(&self) -> &Audit {
+        &self.core.shared.audit
+    }
+
     /// Starts connecting once `before` is gone. `owner` is the client that it belongs to, if it is
     /// not shared. A lazy server with a stored catalog waits until it
     /// is needed.
