@@ -5,10 +5,16 @@
 //! character opens anything: quotes and backslashes are dropped, the text is split at white space
 //! and at every metacharacter, and whatever a shell might still replace becomes a wildcard.
 
+use std::ffi::OsStr;
+use std::path::Path;
+
 use super::words::{ANYTHING, GLOB, UNKNOWN, numeric_escape};
 
 /// How many unknown parts of one word are read.
 const MAX_UNKNOWN: usize = 16;
+
+/// The maximum length of a text. A longer one could not be an argument of any program.
+const MAX_TEXT: usize = 256 << 10;
 
 /// Characters that make a text more than one plain word.
 const SYNTAX: &str = "\\\"'`$*?[]^#~(){}<>;|&!";
@@ -19,9 +25,10 @@ pub(super) struct CrudeWords {
     pub(super) words: Vec<String>,
     /// The directories before the first unknown part of a word.
     pub(super) directories: Vec<String>,
-    /// The spellings of the text without anything that separates or quotes, if it quotes at all.
-    pub(super) squeezed: Vec<String>,
-    /// A word has more unknown parts than are read.
+    /// The spellings of the text without anything that separates or quotes, if it quotes at all,
+    /// one per line.
+    pub(super) squeezed: String,
+    /// The text is too long, or a word has more unknown parts than are read.
     pub(super) is_cut: bool,
 }
 
@@ -31,6 +38,10 @@ pub(super) fn read(text: &str) -> CrudeWords {
     if !text.contains(|c: char| SYNTAX.contains(c) || c.is_whitespace()) {
         return read;
     }
+    if text.len() > MAX_TEXT {
+        read.is_cut = true;
+        return read;
+    }
     let is_quoted = text.contains(['"', '\'']);
     for spelling in spellings(text) {
         Reader::new(&mut read, Quotes::Dropped).all(&spelling);
@@ -38,7 +49,8 @@ pub(super) fn read(text: &str) -> CrudeWords {
             Reader::new(&mut read, Quotes::Separate).all(&spelling);
         }
         if is_quoted || text.contains('\\') {
-            read.squeezed.push(squeezed(&spelling));
+            read.squeezed.push_str(&squeezed(&spelling));
+            read.squeezed.push('\n');
         }
     }
     read
@@ -49,9 +61,11 @@ pub(super) fn is_odd(name: &str) -> bool {
     name.contains(is_dropped)
 }
 
-/// Whether a squeezed text may name an odd file: it contains the name, or a wildcard and the start
-/// of the name.
+/// Whether squeezed texts may name an odd file: they contain the name, or a wildcard and the start
+/// of the name. A name without its extension does.
 pub(super) fn may_name(squeezed: &str, name: &str) -> bool {
+    let stem = Path::new(name).file_stem().and_then(OsStr::to_str);
+    let name = stem.unwrap_or(name);
     let mut parts = name.split(is_dropped).filter(|part| !part.is_empty());
     squeezed.contains(&self::squeezed(name))
         || (squeezed.contains('*') && parts.next().is_none_or(|part| squeezed.contains(part)))

@@ -404,25 +404,21 @@ impl Search<'_> {
 
     /// Adds what a text may name although separators are part of the name, or of that of the
     /// directory: `'./my server'`.
-    fn odd_names(&mut self, dir: &Path, texts: &[String]) {
+    fn odd_names(&mut self, dir: &Path, texts: &str) {
         if texts.is_empty() {
             return;
         }
         let is_below_odd = self.odd.contains(dir);
-        let length: usize = texts.iter().map(String::len).sum();
         for name in self.listing(dir).names() {
             let text = name.to_string_lossy();
             if !is_below_odd && !crude::is_odd(&text) {
                 continue;
             }
-            self.look_for(1 + length / 1024);
+            self.look_for(1 + texts.len() / 1024);
             if self.is_full() {
                 return;
             }
-            if texts
-                .iter()
-                .any(|squeezed| crude::may_name(squeezed, &text))
-            {
+            if crude::may_name(texts, &text) {
                 self.odd.insert(without_parents(dir.join(name)));
                 self.named(dir, name);
             }

@@ -34,7 +34,7 @@ pub(super) struct Words {
     /// Directories that words with wildcards start in.
     pub(super) directories: BTreeSet<String>,
     /// Texts in which names with separators are looked for.
-    pub(super) squeezed: Vec<String>,
+    pub(super) squeezed: String,
     /// A word has more alternatives than are read.
     pub(super) is_cut: bool,
 }
@@ -60,7 +60,7 @@ impl Words {
             self.add_with_values(word);
         }
         self.directories.extend(read.directories);
-        self.squeezed.extend(read.squeezed);
+        self.squeezed.push_str(&read.squeezed);
     }
 
     /// Adds the words between white space, quotes and operators, and parts of them.
