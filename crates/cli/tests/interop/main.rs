@@ -13,6 +13,7 @@
 
 mod browser;
 mod catalog;
+mod clients;
 mod everything;
 mod guide;
 mod headless;
@@ -24,6 +25,7 @@ mod network;
 mod servers;
 mod service;
 mod sign_in;
+mod systemd;
 
 use std::fs;
 
