@@ -1,4 +1,4 @@
-//! Installs third-party MCP servers into `target/interop` for `crates/cli/tests/interop`, and a
+//! Installs third-party MCP servers and clients into `target/interop` for `crates/cli/tests/interop`, and a
 //! keychain for `crates/auth/tests/interop.rs`.
 
 use std::fs;
@@ -16,7 +16,7 @@ use crate::{sh, steps};
 const NODE: &str = "24.21.0";
 
 /// The npm packages. The SDK is pinned too, because it determines what the servers speak.
-const NPM: [(&str, &str); 25] = [
+const NPM: [(&str, &str); 28] = [
     ("@modelcontextprotocol/server-everything", "2026.8.31"),
     ("@modelcontextprotocol/server-filesystem", "2026.8.31"),
     ("@modelcontextprotocol/server-memory", "2026.8.31"),
@@ -43,6 +43,10 @@ const NPM: [(&str, &str); 25] = [
     ("@hubspot/mcp-server", "0.4.0"),
     ("@antv/mcp-server-chart", "0.9.10"),
     ("@kazuph/mcp-taskmanager", "1.1.1"),
+    // Clients.
+    ("@modelcontextprotocol/client", "2.4.0"),
+    ("@modelcontextprotocol/inspector", "2.12.0"),
+    ("mcporter", "0.12.3"),
     // C# and Rust, each behind a wrapper.
     ("@azure/mcp", "2.0.5"),
     ("@moonrepo/cli", "2.5.5"),
@@ -87,7 +91,8 @@ const SERVERS_NEED: [Needed; 4] = [
 ];
 
 /// The system packages that the tests need besides. The browser servers drive chromium.
-const TESTS_NEED: [Needed; 4] = [
+const TESTS_NEED: [Needed; 5] = [
+    ("systemd", &["systemd-socket-activate", "--version"]),
     ("dbus", &["dbus-daemon", "--version"]),
     ("gnome-keyring", &["gnome-keyring-daemon", "--version"]),
     ("tinyproxy-bin", &["tinyproxy", "-v"]),

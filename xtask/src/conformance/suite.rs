@@ -200,16 +200,6 @@ fn names(list: &str) -> Vec<String> {
 }
 
 #[cfg(test)]
-impl Case {
-    pub(super) fn example(scenario: &str) -> Self {
-        Self {
-            run: RUNS[0],
-            scenario: scenario.to_owned(),
-        }
-    }
-}
-
-#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -97,6 +97,14 @@ impl Lab {
         self.folder.path().join("home")
     }
 
+    /// Makes a directory the user's alone.
+    pub(crate) fn private(&self, directory: &std::path::Path) {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        assert!(directory.starts_with(self.folder.path()));
+        fs::set_permissions(directory, fs::Permissions::from_mode(0o700)).unwrap();
+    }
+
     fn config(&self) -> PathBuf {
         self.folder.path().join("mcp.json")
     }

@@ -13,6 +13,7 @@
 
 mod browser;
 mod catalog;
+mod clients;
 mod everything;
 mod guide;
 mod headless;
@@ -26,6 +27,7 @@ mod sandboxed;
 mod servers;
 mod service;
 mod sign_in;
+mod systemd;
 
 use std::fs;
 

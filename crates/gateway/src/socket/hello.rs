@@ -226,6 +226,13 @@ struct Version {
     trunkline: u32,
 }
 
+/// The part of a message of MCP that tells it from a first line.
+#[derive(Deserialize)]
+struct Message {
+    #[serde(rename = "jsonrpc")]
+    _version: String,
+}
+
 /// Reads the first line of a client.
 pub async fn read_hello(reader: &mut (impl AsyncBufRead + Unpin)) -> Result<Hello, HelloError> {
     let line = timeout(HELLO_TIMEOUT, read_line(reader))
@@ -236,6 +243,33 @@ pub async fn read_hello(reader: &mut (impl AsyncBufRead + Unpin)) -> Result<Hell
         return Err(HelloError::Version(trunkline));
     }
     parse(&line)
+}
+
+/// The first line of a client of a gateway.
+#[derive(Debug)]
+pub enum FirstLine {
+    /// What it wants.
+    Hello(Hello),
+    /// A message of MCP, with its line feed: a client that knows nothing of this protocol.
+    Message(Vec<u8>),
+}
+
+/// Reads the first line of a client that may speak MCP from the start.
+pub async fn read_first_line(
+    reader: &mut (impl AsyncBufRead + Unpin),
+) -> Result<FirstLine, HelloError> {
+    let mut line = timeout(HELLO_TIMEOUT, read_line(reader))
+        .await
+        .map_err(|_| HelloError::Timeout)??;
+    if parse::<Message>(&line).is_ok() {
+        line.push(b'\n');
+        return Ok(FirstLine::Message(line));
+    }
+    let Version { trunkline } = parse(&line)?;
+    if trunkline != PROTOCOL {
+        return Err(HelloError::Version(trunkline));
+    }
+    parse(&line).map(FirstLine::Hello)
 }
 
 /// Reads the answer to a first line.

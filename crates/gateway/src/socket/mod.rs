@@ -2,7 +2,8 @@
 //!
 //! A connection begins with one line of JSON, the [`Hello`], answered by one line, the
 //! [`HelloReply`]. After it, the connection carries MCP messages, one a line, or for a
-//! [`Purpose::Control`] connection the answer to its command.
+//! [`Purpose::Control`] connection the answer to its command. A client of [`serve_socket`] may also
+//! begin with its first MCP message.
 
 mod client;
 mod hello;
@@ -13,8 +14,8 @@ mod serve;
 
 pub use client::{ConnectFailure, SocketConnection, connect};
 pub use hello::{
-    ClientEnvironment, ControlCommand, Hello, HelloError, HelloReply, MAX_HELLO_BYTES, Purpose,
-    RefusalCode, SharedServer, read_hello, read_reply, write_line,
+    ClientEnvironment, ControlCommand, FirstLine, Hello, HelloError, HelloReply, MAX_HELLO_BYTES,
+    Purpose, RefusalCode, SharedServer, read_first_line, read_hello, read_reply, write_line,
 };
 pub use instance::{InstanceLock, LockError};
 pub use listener::{Accepted, BindError, Listener, PeerIdentity, is_allowed_peer};

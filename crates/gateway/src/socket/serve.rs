@@ -2,12 +2,15 @@
 
 use std::time::Duration;
 
+use tokio::io::AsyncReadExt as _;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use trunkline_transport::IoTransport;
 
-use super::hello::{HelloError, HelloReply, Purpose, RefusalCode, read_hello, write_line};
+use super::hello::{
+    FirstLine, HelloError, HelloReply, Purpose, RefusalCode, read_first_line, write_line,
+};
 use super::listener::{Accepted, Listener};
 use crate::client::ClientInfo;
 use crate::gateway::Gateway;
@@ -59,10 +62,22 @@ async fn serve_one(
         mut writer,
         peer,
     } = accepted;
-    let refused = match read_hello(&mut reader).await.map(|hello| hello.purpose) {
+    let label = format!("pid {}", peer.pid.unwrap_or_default());
+    let purpose = match read_first_line(&mut reader).await {
+        Ok(FirstLine::Message(line)) if has_room => {
+            let transport = IoTransport::new(std::io::Cursor::new(line).chain(reader), writer);
+            let info = ClientInfo::new(label);
+            let _ = gateway.serve_until(transport, info, draining).await;
+            return;
+        }
+        // It would not understand a refusal.
+        Ok(FirstLine::Message(_)) => return,
+        Ok(FirstLine::Hello(hello)) => Ok(hello.purpose),
+        Err(error) => Err(error),
+    };
+    let refused = match purpose {
         Ok(_) if !has_room => HelloReply::refused(RefusalCode::Busy, "there are too many clients"),
         Ok(Purpose::Gateway { profile }) => {
-            let label = format!("pid {}", peer.pid.unwrap_or_default());
             let info = ClientInfo::new(label).profile(profile);
             // The session reports a profile that does not exist before the client is welcome.
             if let Err(error) = gateway.connect(info.clone()) {

@@ -83,7 +83,7 @@ async fn a_message_that_cannot_be_read_is_answered() {
         head: br#"{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"#
             .as_slice()
             .into(),
-        tail: br#"}}"#.as_slice().into(),
+        tail: b"}}".as_slice().into(),
     });
     let answer = wire.sent().await;
     assert_eq!(answer["error"]["code"], -32600, "{answer}");

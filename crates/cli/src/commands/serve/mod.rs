@@ -114,6 +114,7 @@ pub(crate) fn options(serve: &ServeArgs) -> Result<GatewayOptions, Exit> {
     }
     let mut options = GatewayOptions::default();
     options.search = serve.search;
+    options.profile.clone_from(&serve.profile);
     options.profiles = profiles;
     Ok(options)
 }

@@ -31,6 +31,31 @@ impl Agent {
 }
 
 #[test]
+fn a_client_may_speak_mcp_from_the_start() {
+    let lab = Lab::with([("s", echo())]);
+    let path = lab.at("home/private/g.sock");
+    let socket = path.to_str().unwrap().to_owned();
+    let gateway = lab.start(&mut lab.command(&["serve", "--socket", &socket]));
+    let stream = wait_for(SOON, "the socket", || UnixStream::connect(&path).ok());
+    stream.set_read_timeout(Some(SOON)).unwrap();
+    let mut agent = Agent {
+        reader: BufReader::new(stream.try_clone().unwrap()),
+        writer: stream,
+    };
+    agent.say(
+        &json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+        "name": "mcp__s__echo", "arguments": {"a": 1}, "_meta": {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {}}}}),
+    );
+    let answer = agent.hear();
+    let text = answer["result"]["content"][0]["text"].as_str().unwrap();
+    assert_eq!(parsed(text), json!({"a": 1}), "{answer}");
+    kill_process(Pid::from_child(&gateway.child), Signal::TERM).unwrap();
+    gateway.end();
+}
+
+#[test]
 fn several_clients_share_one_gateway_on_a_socket() {
     let lab = Lab::with([("s", echo())]);
     let path = lab.at("home/private/g.sock");
