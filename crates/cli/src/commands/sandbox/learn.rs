@@ -1,8 +1,8 @@
 //! `trunkline sandbox learn`: observes a server in a sandbox, and proposes the smallest profile.
 //!
-//! The server never runs without a sandbox. It starts with little, and is started again with what it
-//! was refused, until it asks for nothing new: other directories for reading, and only with a flag
-//! other directories for writing, or the network. Credentials are never granted.
+//! The server never runs without a sandbox. It starts with little, and is started again with what
+//! it was refused, until it asks for nothing new: other directories for reading, and only with a
+//! flag other directories for writing, or the network. Credentials are never granted.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
