@@ -92,8 +92,12 @@ pub(crate) fn no_follow(options: &mut OpenOptions) {
 
 /// Formats bytes as lowercase hexadecimal digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
-    let nibbles = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-    nibbles
-        .filter_map(|nibble| char::from_digit(nibble.into(), 16))
-        .collect()
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut text = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        for nibble in [byte >> 4, byte & 15] {
+            text.push(char::from(DIGITS[usize::from(nibble)]));
+        }
+    }
+    text
 }

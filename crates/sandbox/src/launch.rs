@@ -11,7 +11,7 @@ use crate::rules::Rules;
 /// The first argument of a program that is started as the launcher.
 pub const LAUNCHER_ARG: &str = "__sandbox";
 
-/// The name of the program that is only a launcher, and which starts faster than all of `trunkline`.
+/// The name of the program that is only a launcher, and starts faster than all of `trunkline`.
 pub const LAUNCHER_PROGRAM: &str = "trunkline-sandbox";
 
 /// The variables that carry a [`Launch`] begin with this; a number follows.

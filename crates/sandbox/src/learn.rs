@@ -135,7 +135,7 @@ impl Needs {
                     }
                 }
                 FileUse::Read | FileUse::Execute | FileUse::Look
-                    if is_there && !around.is_system(path) =>
+                    if is_there && !is_system(path) =>
                 {
                     if *kind == FileUse::Look && !refused {
                         continue;
@@ -191,10 +191,6 @@ impl Surroundings<'_> {
             || self.project.is_some_and(is_shared)
             || dir.is_some_and(|dir| (self.exists)(dir))
             || (self.exists)(path))
-    }
-
-    fn is_system(&self, path: &Path) -> bool {
-        SYSTEM_PATHS.iter().any(|system| path.starts_with(system))
     }
 
     /// Whether the path is one that `home` leaves out, or ours.
@@ -274,6 +270,10 @@ impl Surroundings<'_> {
             _ => path.display().to_string(),
         }
     }
+}
+
+fn is_system(path: &Path) -> bool {
+    SYSTEM_PATHS.iter().any(|system| path.starts_with(system))
 }
 
 /// The directory of the program that a file is part of.

@@ -206,7 +206,7 @@ fn learn_proposes_profiles_that_work() {
     }
 }
 
-/// Runs the program where `site.example` exists; `None` if this machine has no namespaces for tests.
+/// Runs the program where `site.example` exists; returns its exit code and output.
 fn run_with_site(lab: &Lab, args: &[&str]) -> (Option<i32>, String) {
     let site = lab.home().join("site");
     fs::create_dir_all(&site).unwrap();

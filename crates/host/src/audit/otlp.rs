@@ -1,5 +1,6 @@
 //! The sink that sends records to an OpenTelemetry collector: OTLP over HTTP, as JSON. The file is
-//! the log, this is a copy elsewhere: records that do not fit into the queue are dropped and counted.
+//! the log, this is a copy elsewhere: records that do not fit into the queue are dropped and
+//! counted.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,5 +1,6 @@
 //! The records of the audit log.
 
+use std::sync::LazyLock;
 use std::time::SystemTime;
 
 use serde::ser::{SerializeMap, SerializeStruct};
@@ -188,12 +189,15 @@ impl Serialize for AuditRecord {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("time", &stamp(self.time))?;
-        map.serialize_entry("pid", &std::process::id())?;
+        map.serialize_entry("pid", &*PID)?;
         map.serialize_entry("event", self.event.name())?;
         self.event.members(&mut map)?;
         map.end()
     }
 }
+
+/// This process, which is asked for once.
+static PID: LazyLock<u32> = LazyLock::new(std::process::id);
 
 /// The name of [`AuditEvent::HeadMissing`], which `verify` looks for.
 pub(super) const HEAD_MISSING: &str = "head-missing";

@@ -1,5 +1,6 @@
 //! UTC timestamps of fixed width in milliseconds, which sort as text.
 
+use std::cell::RefCell;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Length of a timestamp.
@@ -9,11 +10,23 @@ const SECONDS_PER_DAY: u64 = 24 * 60 * 60;
 
 /// Formats a time per RFC 3339. Times before 1970 become 1970.
 pub(crate) fn stamp(time: SystemTime) -> String {
+    thread_local! {
+        /// The last second, as text.
+        static LAST: RefCell<(u64, String)> = const { RefCell::new((u64::MAX, String::new())) };
+    }
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    let (mut days, seconds) = (
-        since.as_secs() / SECONDS_PER_DAY,
-        since.as_secs() % SECONDS_PER_DAY,
-    );
+    LAST.with_borrow_mut(|(second, text)| {
+        if *second != since.as_secs() {
+            *text = seconds_stamp(since.as_secs());
+            *second = since.as_secs();
+        }
+        format!("{text}.{:03}Z", since.subsec_millis())
+    })
+}
+
+/// The time without its fraction.
+fn seconds_stamp(since: u64) -> String {
+    let (mut days, seconds) = (since / SECONDS_PER_DAY, since % SECONDS_PER_DAY);
     let mut year = 1970;
     while days >= days_in_year(year) {
         days -= days_in_year(year);
@@ -29,12 +42,11 @@ pub(crate) fn stamp(time: SystemTime) -> String {
         month += 1;
     }
     format!(
-        "{year:04}-{month:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z",
+        "{year:04}-{month:02}-{:02}T{:02}:{:02}:{:02}",
         days + 1,
         seconds / 3600,
         seconds / 60 % 60,
-        seconds % 60,
-        since.subsec_millis()
+        seconds % 60
     )
 }
 

@@ -73,9 +73,9 @@ pub(super) fn run() -> Result<ExitCode, String> {
         let _ = detach();
         match &observe {
             None => follow(&ours, hosts, None),
-            Some(file) => {
-                trace::follow(tracer, file, move |asked| follow(&ours, hosts, Some(asked)))
-            }
+            Some(file) => trace::follow(tracer, file, move |asked| {
+                follow(&ours, hosts, Some(&asked))
+            }),
         }
     });
     let status = match &observe {
@@ -137,14 +137,14 @@ fn detach() -> Result<(), String> {
 fn follow(
     control: &UnixStream,
     hosts: Vec<crate::HostRule>,
-    asked: Option<proxy::Asked>,
+    asked: Option<&proxy::Asked>,
 ) -> Result<Ending, ()> {
     let mut hosts = Some(hosts);
     loop {
         match control::receive::<Event>(control) {
             Ok(Some((Event::Confined, listener))) => {
                 if let (Some(listener), Some(hosts)) = (listener, hosts.take()) {
-                    proxy::start(TcpListener::from(listener), hosts, asked.clone());
+                    proxy::start(TcpListener::from(listener), hosts, asked.cloned());
                 }
             }
             Ok(Some((Event::Failed(reason), _))) => {

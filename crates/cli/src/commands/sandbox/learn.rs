@@ -1,8 +1,8 @@
 //! `trunkline sandbox learn`: observes a server in a sandbox, and proposes the smallest profile.
 //!
-//! The server never runs without a sandbox. It starts with little, and is started again with what it
-//! was refused, until it asks for nothing new: other directories for reading, and only with a flag
-//! other directories for writing, or the network. Credentials are never granted.
+//! The server never runs without a sandbox. It starts with little, and is started again with what
+//! it was refused, until it asks for nothing new: other directories for reading, and only with a
+//! flag other directories for writing, or the network. Credentials are never granted.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -157,14 +157,13 @@ impl<'a> Learner<'a> {
         args: &'a LearnArgs,
         calls: Vec<(String, Value)>,
     ) -> Result<Self, String> {
-        let sandbox = match server.entry.confined()? {
-            Some(sandbox) => sandbox,
-            None => {
-                let mut entry = server.entry.clone();
-                entry.sandbox = Some(json!(true));
-                entry.confinement = trunkline_config::Confinement::Undecided;
-                entry.confined()?.ok_or("it has no sandbox")?
-            }
+        let sandbox = if let Some(sandbox) = server.entry.confined()? {
+            sandbox
+        } else {
+            let mut entry = server.entry.clone();
+            entry.sandbox = Some(json!(true));
+            entry.confinement = trunkline_config::Confinement::Undecided;
+            entry.confined()?.ok_or("it has no sandbox")?
         };
         let home = std::env::home_dir().filter(|home| home.is_absolute());
         Ok(Self {
@@ -187,7 +186,8 @@ impl<'a> Learner<'a> {
         loop {
             round += 1;
             if !self.is_quiet {
-                output::note(Lines::one(&format!("start {round}, at most {MAX_ROUNDS}")));
+                let text = format!("start {round}, at most {MAX_ROUNDS}");
+                output::note(Lines::one(text));
             }
             let launch = self.launch(&granted).map_err(Failure::Problem)?;
             let hidden = launch.rules.hidden.clone();

@@ -1,4 +1,5 @@
-//! Holes that attackers found: each attempt fails in a sandbox, and succeeds where nothing stops it.
+//! Holes that attackers found: each attempt fails in a sandbox, and succeeds where nothing stops
+//! it.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
