@@ -3,6 +3,7 @@
 //! `git` runs in a repository that nobody has approved, so its settings must not start anything:
 //! only commands that read objects, no filters, no transports, no monitor of files.
 
+use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -34,7 +35,7 @@ pub(crate) fn find(root: &Path, path: &str, sha256: &str) -> Option<String> {
     let commits = String::from_utf8(commits).unwrap_or_default();
     let mut names = format!(":0:{path}\nHEAD:{path}\nORIG_HEAD:{path}\n");
     for commit in commits.lines() {
-        names += &format!("{commit}:{path}\n");
+        let _ = writeln!(names, "{commit}:{path}");
     }
     let objects = git(root, &["cat-file", "--batch"], names)?;
     let found = blobs(&objects).find(|content| RepositoryFile::hash_of(content) == sha256)?;

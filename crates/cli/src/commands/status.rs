@@ -140,7 +140,7 @@ fn by_transport(rows: &[Row]) -> String {
             .iter()
             .filter_map(|state| Some((state, states.get(state)?)));
         let states: Vec<_> = in_order
-            .map(|(state, count)| format!("{count} {}", in_words(state, **count)))
+            .map(|(state, count)| format!("{count} {}", in_words(state, *count)))
             .collect();
         (!states.is_empty()).then(|| format!("{transport}: {}", states.join(", ")))
     });

@@ -128,7 +128,7 @@ fn looking_into_a_repository_runs_nothing_of_it() {
         "reference-transaction",
         "post-checkout",
     ] {
-        let path = lab.scratch.write(&format!(".git/hooks/{hook}"), &trap);
+        let path = lab.scratch.write(format!(".git/hooks/{hook}"), &trap);
         let mut chmod = Command::new("chmod");
         assert!(chmod.arg("+x").arg(path).status().unwrap().success());
     }

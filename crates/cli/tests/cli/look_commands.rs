@@ -22,12 +22,15 @@ fn project() -> Lab {
 /// Removes the names of files, whose length decides where a line is broken.
 fn without_files(shown: &str) -> String {
     let mut is_written = false;
-    let kept = shown.lines().filter(|line| {
-        let is_more = is_written && line.starts_with("    ");
-        is_written = is_more || line.contains("written to");
-        !is_written && !line.contains("[DIR]")
-    });
-    kept.map(|line| format!("{line}\n")).collect()
+    let kept: Vec<&str> = shown
+        .lines()
+        .filter(|line| {
+            let is_more = is_written && line.starts_with("    ");
+            is_written = is_more || line.contains("written to");
+            !is_written && !line.contains("[DIR]")
+        })
+        .collect();
+    kept.join("\n") + "\n"
 }
 
 /// Checks a command, on a project of its own at each width.

@@ -147,7 +147,7 @@ mod tests {
         assert_eq!(removed.of(HiddenKind::ZeroWidth), 2);
         assert_eq!(
             removed.to_string(),
-            "8 hidden characters (1 control, 1 escape sequence, 2 zero-width, 1 bidirectional, 1 tag, 1 variation selector, 1 private use)"
+            "8 hidden characters (1 control, 1 escape, 2 zero-width, 1 bidirectional, 1 tag, 1 variation selector, 1 private use)"
         );
         let (_, one) = sanitize("a\u{200b}");
         assert_eq!(one.to_string(), "1 hidden character (1 zero-width)");

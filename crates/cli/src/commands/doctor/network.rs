@@ -48,7 +48,12 @@ pub(super) async fn check(server: &Server, dialer: &Dialer) -> Vec<Step> {
             Ok(addresses) => {
                 let mut shown: Vec<String> = addresses.iter().map(ToString::to_string).collect();
                 shown.truncate(4);
-                let message = format!("{} is {}", address.target.host, shown.join(", "));
+                let (host, shown) = (&address.target.host, shown.join(", "));
+                let message = if *host == shown {
+                    format!("{host} needs no name service")
+                } else {
+                    format!("{host} is {shown}")
+                };
                 steps.push(Step::ok(StepName::Dns, message));
             }
             Err(error) => return vec![address.failed(&error)],

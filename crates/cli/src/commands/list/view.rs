@@ -18,6 +18,9 @@ const MAX_STDERR: usize = 2;
 /// A longer explanation is below its row, so that the columns stay together on a wide terminal.
 const MAX_SUMMARY: usize = 48;
 
+/// A longer command is below its row, in one piece.
+const MAX_CURE: usize = 36;
+
 /// The column of the table that explains a state.
 const SUMMARY: usize = 1;
 
@@ -109,6 +112,8 @@ fn on_screen<'r>(
         let summary = Summary::of(row, elapsed);
         let cure = cure(row, &summary);
         let scope = row.scope_or_none();
+        let is_short = |cure: &&str| cure.width() <= MAX_CURE;
+        let beside = cure.as_deref().filter(is_short);
         let (short, whole) = summary.shortened();
         let is_long = summary.text.width() > MAX_SUMMARY;
         let placed = table.row([
@@ -120,12 +125,15 @@ fn on_screen<'r>(
             },
             Line::of(Style::Dim, row.transport()),
             Line::of(Style::Dim, scope),
-            Line::of(Style::Literal, cure.as_deref().unwrap_or_default()),
+            Line::of(Style::Literal, beside.unwrap_or_default()),
         ]);
         if is_long {
             placed.below(whole);
         } else {
             placed.or_short(SUMMARY, short, whole);
+        }
+        if let (Some(cure), None) = (&cure, beside) {
+            placed.below(Line::plain("    ").and(Style::Literal, cure).hang(4));
         }
         let is_whole = timings.is_some();
         placed.below(below(row, cure.is_some(), is_whole));

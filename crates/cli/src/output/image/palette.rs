@@ -160,7 +160,7 @@ mod tests {
     fn many_colours_become_few_that_are_near() {
         let image = RgbaImage::from_fn(128, 128, |x, y| {
             let byte = |n: u32| u8::try_from(n).unwrap();
-            Rgba([byte(x * 2), byte(y * 2), byte((x + y) / 2), 255])
+            Rgba([byte(x * 2), byte(y * 2), byte(x.midpoint(y)), 255])
         });
         for (most, near) in [(256, 24), (16, 90)] {
             let reduced = reduce(&image, most);

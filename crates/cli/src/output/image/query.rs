@@ -116,10 +116,9 @@ mod terminal {
                 let left = Timespec::try_from(left).ok()?;
                 let mut ready = [PollFd::new(&self.file, PollFlags::IN)];
                 match poll(&mut ready, Some(&left)) {
-                    Ok(0) => return None,
+                    Ok(1..) => {}
                     Err(rustix::io::Errno::INTR) => continue,
-                    Err(_) => return None,
-                    Ok(_) => {}
+                    Ok(0) | Err(_) => return None,
                 }
                 let length = (&self.file)
                     .read(&mut bytes)

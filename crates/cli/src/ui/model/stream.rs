@@ -292,6 +292,19 @@ impl LogRow {
     }
 }
 
+#[cfg(test)]
+impl LogRow {
+    pub(in crate::ui) fn shown(server: &str, time: &str, kind: LogKind, said: &str) -> Self {
+        Self {
+            server: server.to_owned(),
+            stamp: time.to_owned(),
+            time: time.to_owned(),
+            kind,
+            text: text::line(said),
+        }
+    }
+}
+
 /// The newest log lines of all servers.
 #[derive(Debug, Default)]
 pub(in crate::ui) struct Logs {

@@ -248,7 +248,10 @@ fn draw_field(
 /// says that there are more.
 fn in_a_row(options: &[String], current: Option<usize>, room: usize) -> Vec<Span<'static>> {
     const MARK: usize = 2;
-    let width = |options: &[String]| options.iter().map(|option| text::width(option) + 1).sum();
+    let width = |options: &[String]| -> usize {
+        let widths = options.iter().map(|option| text::width(option) + 1);
+        widths.sum()
+    };
     let mut start = 0;
     while let Some(current) = current
         && start < current

@@ -6,10 +6,12 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use serde_json::json;
 use trunkline::elicit::Form;
+use trunkline::log::LogKind;
 
 use super::{Theme, draw};
 use crate::ui::doc::{DocLine, Tone};
-use crate::ui::model::Model;
+use crate::ui::model::stream::LogRow;
+use crate::ui::model::{Model, Screen};
 use crate::ui::msg::{Ask, CallOutcome, Msg, Progress, Question, RawMessage};
 use crate::ui::tests::{HOSTILE, detail, empty, model, press, send};
 
@@ -102,6 +104,25 @@ fn message(model: &Model, sent: bool, text: &str) -> RawMessage {
 fn servers() {
     check("servers", |model| {
         send(model, detail("brave", "local"));
+    });
+}
+
+#[test]
+fn log() {
+    check("log", |model| {
+        open_github(model);
+        press(model, "5");
+        let lines = (0..30).map(|at| {
+            let (kind, text) = match at % 3 {
+                0 => (LogKind::State, "connected: github 1.0, 41 tools".to_owned()),
+                1 => (LogKind::Stderr, format!("line {at} {HOSTILE}")),
+                _ => (LogKind::Notice, "a long line is wrapped ".repeat(8)),
+            };
+            LogRow::shown("github", &format!("14:02:{at:02}.120"), kind, &text)
+        });
+        if let Some(Screen::Detail(detail)) = model.screens.last_mut() {
+            detail.log.history = Some(lines.collect());
+        }
     });
 }
 
