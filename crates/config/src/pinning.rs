@@ -121,7 +121,7 @@ impl Pinning {
 
 /// Whether every word before the package is known, so that the package is what runs.
 fn is_understood(argv: &[&str]) -> bool {
-    let Some((program, args)) = argv.split_first() else {
+    let Some((program, words)) = argv.split_first() else {
         return false;
     };
     // `--call` runs a command line.
@@ -133,27 +133,29 @@ fn is_understood(argv: &[&str]) -> bool {
             .chain(named)
             .collect::<Vec<_>>()
     };
-    let npm_flag = |arg: &str| NPM_FLAGS.contains(&arg);
-    let python_flag = |arg: &str| PYTHON_FLAGS.contains(&arg);
     let python_values = || [PYTHON_VALUES, &["--from", "--spec"]].concat();
     match program_name(program).as_str() {
-        "npx" | "bunx" | "pnpx" => are_known(args, npm_flag, &npm_values()),
-        "npm" | "pnpm" | "yarn" | "bun" => are_known(&args[1..], npm_flag, &npm_values()),
-        "uvx" => are_known(args, python_flag, &python_values()),
-        "uv" => are_known(&args[2..], python_flag, &python_values()),
-        "pipx" => are_known(&args[1..], python_flag, &python_values()),
+        "npx" | "bunx" | "pnpx" => are_known(words, one_of(NPM_FLAGS), &npm_values()),
+        "npm" | "pnpm" | "yarn" | "bun" => are_known(&words[1..], one_of(NPM_FLAGS), &npm_values()),
+        "uvx" => are_known(words, one_of(PYTHON_FLAGS), &python_values()),
+        "uv" => are_known(&words[2..], one_of(PYTHON_FLAGS), &python_values()),
+        "pipx" => are_known(&words[1..], one_of(PYTHON_FLAGS), &python_values()),
         "docker" | "podman" | "nerdctl" => {
-            let run = if args[0] == "container" { 2 } else { 1 };
+            let run = if words[0] == "container" { 2 } else { 1 };
             let is_flag = |arg: &str| DOCKER_FLAGS.contains(&arg) || are_short_flags(arg);
-            are_known(&args[run..], is_flag, DOCKER_VALUES)
+            are_known(&words[run..], is_flag, DOCKER_VALUES)
         }
         "env" => {
             let is_variable = |word: &&&str| !word.starts_with('-') && word.contains('=');
-            is_understood(&args[args.iter().take_while(is_variable).count()..])
+            is_understood(&words[words.iter().take_while(is_variable).count()..])
         }
-        "cmd" => is_understood(&args[1..]),
+        "cmd" => is_understood(&words[1..]),
         _ => false,
     }
+}
+
+fn one_of(flags: &'static [&str]) -> impl Fn(&str) -> bool {
+    move |arg| flags.contains(&arg)
 }
 
 /// Whether the options at the beginning are all known.
