@@ -1,4 +1,5 @@
-//! Installs third-party MCP servers and clients into `target/interop` for `crates/cli/tests/interop`, and a
+//! Installs third-party MCP servers and clients into `target/interop` for
+//! `crates/cli/tests/interop`, and a
 //! keychain for `crates/auth/tests/interop.rs`.
 
 use std::fs;
@@ -66,7 +67,8 @@ const PYPI: [(&str, &str); 9] = [
     ("mcp-grafana", "2.1.1"),
 ];
 
-/// The Python packages of a second environment: the last SDK with `WebSocket`, and servers that need
+/// The Python packages of a second environment: the last SDK with `WebSocket`, and servers that
+/// need
 /// it.
 const PYPI_LEGACY: [(&str, &str); 5] = [
     ("mcp[ws]", "1.30.0"),

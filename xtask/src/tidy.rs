@@ -29,7 +29,7 @@ const SECURITY: &str = "SECURITY.md";
 const MAX_WIDTH: usize = 100;
 
 /// Comment lines that may still be wider. This number only goes down.
-const WIDE_COMMENTS_ALLOWED: usize = 63;
+const WIDE_COMMENTS_ALLOWED: usize = 61;
 
 /// Directories that hold no text of ours.
 const SKIPPED: [&str; 5] = [".git", "target", "node_modules", "seeds", "artifacts"];

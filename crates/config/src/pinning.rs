@@ -176,8 +176,8 @@ fn are_known(args: &[&str], is_flag: impl Fn(&str) -> bool, values: &[&str]) -> 
     true
 }
 
-/// The runner that a word of a command names: as a program, behind others that start it, or within a
-/// shell's command line.
+/// The runner that a word of a command names: as a program, behind others that start it, or within
+/// a shell's command line.
 fn named_runner(argv: &[&str]) -> Option<String> {
     let is_between = |c: char| c.is_whitespace() || ";&|()`'\"{}<>=\\$".contains(c);
     // A shell drops quotes and escapes within a word.

@@ -27,7 +27,7 @@ pub fn harmless_with(text: &str, mut show: impl FnMut(char, &mut String)) -> Cow
     for (at, c) in text.char_indices() {
         let behind = &text[at + c.len_utf8()..];
         if is_blank(c) {
-            // Lines are wrapped at spaces; others could fill rows, and push the rest off the screen.
+            // Lines wrap at spaces; others could fill rows, and push the rest off the screen.
             shown.push(' ');
         } else if !is_harmful(c) || is_part_of_emoji(c, &text[..at], behind) {
             shown.push(c);

@@ -16,8 +16,8 @@ pub trait Credentials: Send + Sync + 'static {
     /// Returns the token for the next request, or `None` to send none.
     fn token(&self) -> BoxFuture<'_, Result<Option<Token>, CredentialsError>>;
 
-    /// Returns the token for the next request if it is at hand, without a future: most requests of a
-    /// session. `None` leads to [`Credentials::token`].
+    /// Returns the token for the next request if it is at hand, without a future: most requests of
+    /// a session. `None` leads to [`Credentials::token`].
     fn token_at_hand(&self) -> Option<Token> {
         None
     }

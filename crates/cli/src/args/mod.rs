@@ -202,7 +202,7 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: XaaCommand,
     },
-    /// Show and try the sandboxes of servers
+    /// Show, try and learn the sandboxes of servers
     Sandbox(crate::commands::sandbox::SandboxArgs),
     /// Show the policy for calls, and test what it does to one
     Policy(PolicyArgs),

@@ -22,8 +22,8 @@ pub enum DiffLine {
     Added(String),
 }
 
-/// The diff of edits. What they insert is shown as it is, and the rest with masked values. A line of
-/// TOML is replaced as a whole, with the neighbours in it.
+/// The diff of edits. What they insert is shown as it is, and the rest with masked values. A line
+/// of TOML is replaced as a whole, with the neighbours in it.
 pub(super) fn of_edits(old: &str, edits: &[TextEdit], format: Format) -> Vec<DiffLine> {
     let (mut before, mut after) = (String::new(), String::new());
     let mut at = 0;

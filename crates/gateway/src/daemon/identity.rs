@@ -31,8 +31,8 @@ const NAMES: &[&str] = &[
     "GOOGLE_APPLICATION_CREDENTIALS",
 ];
 
-/// The beginnings of names that matter: runtimes, package managers, and the clouds and services that
-/// a server acts on.
+/// The beginnings of names that matter: runtimes, package managers, and the clouds and services
+/// that a server acts on.
 const PREFIXES: &[&str] = &[
     "LC_",
     "LD_",
