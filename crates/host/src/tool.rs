@@ -24,4 +24,4 @@ pub use crate::host_tool::{HostCall, HostTool};
 pub use crate::pins::{OnChange, PartChange, ToolChange};
 pub use crate::search::{LoadMode, ModelTools, SearchHit, TOOL_SEARCH};
 pub use crate::tool_output::{ToolError, ToolOutput};
-pub use trunkline_wire::mcp::{HeaderParameter, Item, Tool, ToolHints};
+pub use trunkline_wire::mcp::{HeaderParameter, HeaderParameterValue, Item, Tool, ToolHints};

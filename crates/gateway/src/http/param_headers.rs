@@ -1,7 +1,7 @@
 //! Arguments of a tool that are headers too (`x-mcp-header`), against the body.
 
 use http::{HeaderMap, HeaderName};
-use trunkline_wire::mcp::{HeaderParameter, HeaderValue};
+use trunkline_wire::mcp::{HeaderParameter, HeaderParameterValue};
 use trunkline_wire::{Json, RpcError};
 
 use super::guard::single;
@@ -51,13 +51,15 @@ fn compare(
             Err(RpcError::new(RpcError::HEADER_MISMATCH, text))
         };
         match parameter.header_value(arguments) {
-            HeaderValue::Absent if headers.contains_key(&name) => {
+            HeaderParameterValue::Absent if headers.contains_key(&name) => {
                 return refuse("has no value in the body");
             }
             // A value that no header can carry is sent without one.
-            HeaderValue::Absent | HeaderValue::Unfit => {}
-            HeaderValue::Text(_) if !headers.contains_key(&name) => return refuse("is missing"),
-            HeaderValue::Text(expected) => {
+            HeaderParameterValue::Absent | HeaderParameterValue::Unfit => {}
+            HeaderParameterValue::Text(_) if !headers.contains_key(&name) => {
+                return refuse("is missing");
+            }
+            HeaderParameterValue::Text(expected) => {
                 let Some(sent) = single(headers, &name) else {
                     return refuse("is repeated");
                 };
@@ -90,7 +92,7 @@ mod tests {
             let pair = |(name, value): &(&'static str, &'static str)| {
                 (
                     HeaderName::from_static(name),
-                    http::HeaderValue::from_static(value),
+                    http::HeaderParameterValue::from_static(value),
                 )
             };
             let mut headers = HeaderMap::new();

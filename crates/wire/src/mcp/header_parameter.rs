@@ -51,25 +51,25 @@ impl HeaderParameter {
     }
 
     /// Returns the value of the header for these arguments.
-    pub fn header_value(&self, arguments: &Value) -> HeaderValue {
+    pub fn header_value(&self, arguments: &Value) -> HeaderParameterValue {
         let mut path = self.path.iter();
         let value = path.try_fold(arguments, |value, name| value.get(name));
         match value {
-            None | Some(Value::Null) => HeaderValue::Absent,
-            Some(Value::String(text)) => HeaderValue::Text(text.clone()),
-            Some(Value::Bool(set)) => HeaderValue::Text(set.to_string()),
+            None | Some(Value::Null) => HeaderParameterValue::Absent,
+            Some(Value::String(text)) => HeaderParameterValue::Text(text.clone()),
+            Some(Value::Bool(set)) => HeaderParameterValue::Text(set.to_string()),
             Some(Value::Number(number)) => match whole(number) {
-                Some(number) => HeaderValue::Text(number.to_string()),
-                None => HeaderValue::Unfit,
+                Some(number) => HeaderParameterValue::Text(number.to_string()),
+                None => HeaderParameterValue::Unfit,
             },
-            Some(_) => HeaderValue::Unfit,
+            Some(_) => HeaderParameterValue::Unfit,
         }
     }
 }
 
 /// The value of a header parameter in the arguments of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum HeaderValue {
+pub enum HeaderParameterValue {
     /// The text of the header, before its encoding.
     Text(String),
     /// The arguments have no value, or null.
@@ -95,8 +95,8 @@ pub(crate) fn header_values(
         }
     };
     let value = |parameter: &HeaderParameter| match parameter.header_value(tree) {
-        HeaderValue::Text(text) => Some((parameter.header.clone(), text)),
-        HeaderValue::Absent | HeaderValue::Unfit => None,
+        HeaderParameterValue::Text(text) => Some((parameter.header.clone(), text)),
+        HeaderParameterValue::Absent | HeaderParameterValue::Unfit => None,
     };
     parameters.iter().filter_map(value).collect()
 }

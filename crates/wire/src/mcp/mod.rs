@@ -17,7 +17,7 @@ mod tool;
 pub use completion::{Completion, Reference};
 pub use content::{CallToolResult, Content, MAX_CONTENT_BLOCKS, ResultKind};
 pub(crate) use header_parameter::header_values;
-pub use header_parameter::{HeaderParameter, HeaderValue};
+pub use header_parameter::{HeaderParameter, HeaderParameterValue};
 pub use list::{InvalidItem, ListKind, MAX_ITEMS, Page};
 pub use prompt::{GetPromptResult, PromptArgument, PromptMessage};
 pub use resource::{ReadResourceResult, ResourceBody, ResourceContent};
