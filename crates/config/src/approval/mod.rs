@@ -1,8 +1,8 @@
 //! Approval of a project's servers (CFG-6).
 //!
 //! `entry` is the content that an approval covers, `repository_files` finds the files that are part
-//! of it (with `words`, `crude`, `listing` and `programs`), `decision` compares entries with
-//! settings and stored approvals, and `edit` writes approvals and rejections.
+//! of it (with `words`, `crude`, `listing`, `roots` and `programs`), `decision` compares entries
+//! with settings and stored approvals, and `edit` writes approvals and rejections.
 
 mod crude;
 mod decision;
@@ -11,6 +11,7 @@ mod entry;
 mod listing;
 mod programs;
 mod repository_files;
+mod roots;
 mod words;
 
 pub use decision::ApproveAll;

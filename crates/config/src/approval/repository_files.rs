@@ -11,7 +11,7 @@ use std::ffi::OsStr;
 use std::fmt::Write;
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use serde::Serialize;
@@ -21,6 +21,7 @@ use sha2::{Digest, Sha256};
 use super::crude;
 use super::listing::{Listing, Listings};
 use super::programs::{has_code_extension, has_data_extension, is_interpreter, is_package_runner};
+use super::roots::{Named, RepositoryRoots, without_parents};
 use super::words::{ANYTHING, GLOB, UNKNOWN, Words};
 use crate::entry::{ServerEntry, hex};
 use crate::files::{self, open_regular};
@@ -451,31 +452,6 @@ fn is_wild_char(c: char) -> bool {
     matches!(c, UNKNOWN | GLOB | ANYTHING)
 }
 
-/// A path without `..`, if that is the same file: a file is pinned once, by one name.
-fn without_parents(path: PathBuf) -> PathBuf {
-    if !path.components().any(|part| part == Component::ParentDir) {
-        return path;
-    }
-    let plain = normalized(&path);
-    match (plain.canonicalize(), path.canonicalize()) {
-        (Ok(one), Ok(other)) if one == other => plain,
-        _ => path,
-    }
-}
-
-/// A path with `..` resolved by its text.
-fn normalized(path: &Path) -> PathBuf {
-    let mut normalized = PathBuf::new();
-    for part in path.components() {
-        if part == Component::ParentDir {
-            normalized.pop();
-        } else {
-            normalized.push(part);
-        }
-    }
-    normalized
-}
-
 /// The text of a path. Paths that are not UTF-8 have different texts too.
 fn distinct(path: &Path) -> String {
     const UNREADABLE: char = char::REPLACEMENT_CHARACTER;
@@ -493,66 +469,6 @@ fn distinct(path: &Path) -> String {
         }
     }
     text
-}
-
-/// The directories whose content the author of a repository controls.
-struct RepositoryRoots {
-    roots: Vec<PathBuf>,
-}
-
-impl RepositoryRoots {
-    fn new(roots: &[&Path]) -> Self {
-        let real = roots.iter().filter_map(|root| root.canonicalize().ok());
-        let roots = roots.iter().map(|root| (*root).to_owned());
-        Self {
-            roots: roots.chain(real).collect(),
-        }
-    }
-
-    /// The repository file that a word names.
-    fn find(&self, dir: &Path, word: impl AsRef<OsStr>) -> Option<PathBuf> {
-        match self.named(dir, word.as_ref())? {
-            Named::File(path) => Some(path),
-            Named::Directory(_) => None,
-        }
-    }
-
-    /// The repository's directory that a word names.
-    fn find_directory(&self, dir: &Path, word: impl AsRef<OsStr>) -> Option<PathBuf> {
-        match self.named(dir, word.as_ref())? {
-            Named::File(_) => None,
-            Named::Directory(path) => Some(path),
-        }
-    }
-
-    /// What a word names in the repository. A link that leads out of it counts too: its author can
-    /// change the target.
-    fn named(&self, dir: &Path, word: &OsStr) -> Option<Named> {
-        if word.is_empty() || word.len() > 4096 {
-            return None;
-        }
-        let path: PathBuf = dir.join(word).components().collect();
-        let metadata = path.metadata().ok()?;
-        if !self.contain(&path) {
-            return None;
-        }
-        if metadata.is_dir() {
-            return Some(Named::Directory(path));
-        }
-        metadata.is_file().then_some(Named::File(path))
-    }
-
-    /// Whether a path is in the repository, by its text or really.
-    fn contain(&self, path: &Path) -> bool {
-        let within = |path: &Path| self.roots.iter().any(|root| path.starts_with(root));
-        within(&normalized(path)) || path.canonicalize().is_ok_and(|real| within(&real))
-    }
-}
-
-/// What is in a repository.
-enum Named {
-    File(PathBuf),
-    Directory(PathBuf),
 }
 
 /// Whether a file may be code, judging by its name, its mode, or its first bytes. A data file that
