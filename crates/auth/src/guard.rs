@@ -166,10 +166,9 @@ pub(crate) fn parse_url(text: &str, what: &str, server: Reach) -> Result<Url, Au
     Ok(url)
 }
 
-/// Checks that tokens for a server do not travel in the clear: its URL is https or on this
-/// machine.
-pub(crate) fn check_private(server: &Url) -> Result<(), AuthError> {
-    if server.scheme() == "https" || is_loopback_url(server) {
+/// Checks that tokens for a server with this reach do not travel through the internet in the clear.
+pub(crate) fn check_confidential(server: &Url, reach: Reach) -> Result<(), AuthError> {
+    if server.scheme() == "https" || matches!(reach, Reach::Private | Reach::Loopback) {
         return Ok(());
     }
     let shown = shown(server);
@@ -352,6 +351,20 @@ mod tests {
         for (url, server, expected) in cases {
             let allowed = check_url(&Url::parse(url).unwrap(), server).is_ok();
             assert_eq!(allowed, expected, "{url} {server:?}");
+        }
+    }
+
+    #[test]
+    fn no_token_travels_through_the_internet_in_the_clear() {
+        for (url, reach, expected) in [
+            ("https://a.example/", Reach::Public, true),
+            ("http://a.example/", Reach::Public, false),
+            ("http://a.example/", Reach::Special, false),
+            ("http://intranet.example/", Reach::Private, true),
+            ("http://localhost:1/", Reach::Loopback, true),
+        ] {
+            let checked = check_confidential(&Url::parse(url).unwrap(), reach);
+            assert_eq!(checked.is_ok(), expected, "{url} {reach:?}");
         }
     }
 

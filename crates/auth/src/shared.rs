@@ -159,18 +159,6 @@ impl Auth {
         Ok(logout)
     }
 
-    /// Signs out of a configured server, and ends the sign-ins that it had with earlier settings.
-    pub async fn logout(&self, config: ServerConfig) -> Result<Logout, AuthError> {
-        let server = self.server(config);
-        let current = server.logout().await?;
-        let identity = server.identity();
-        let earlier = self.logout_stored(identity.server(), Some(identity.account()));
-        Ok(match earlier.await? {
-            Some(earlier) if weight(&earlier) > weight(&current) => earlier,
-            _ => current,
-        })
-    }
-
     /// The memory of servers that asked for a sign-in (AUTH-7).
     pub fn needs_auth(&self) -> &NeedsAuthMemory {
         &self.0.needs_auth

@@ -66,6 +66,8 @@ impl TokenResponse {
             }
             scope => scope.as_str().map(str::to_owned),
         };
+        // An empty list grants nothing, and is a mistake.
+        let scope = scope.filter(|scope| !scope.trim().is_empty());
         Some(Self {
             access_token: secret("access_token")?,
             token_type: text("token_type").map(str::to_owned),

@@ -42,12 +42,13 @@ impl Inner {
             let _lock = this.store().lock(&this.identity)?;
             // An unreadable record is deleted too.
             let record = this.store().load(&this.identity).ok().flatten();
-            let was_stored = this.store().delete(&this.identity)?;
-            this.shared.needs_auth.clear(this.identity.key());
+            // First: if this fails, nothing is lost.
             let used_foreign = this.foreign_tokens().is_some();
-            if used_foreign {
+            if this.may_use_foreign() {
                 this.store().ignore_foreign(&this.identity)?;
             }
+            let was_stored = this.store().delete(&this.identity)?;
+            this.shared.needs_auth.clear(this.identity.key());
             Ok((record, was_stored, used_foreign))
         });
         let (record, was_stored, used_foreign) = taken.await??;

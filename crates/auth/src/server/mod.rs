@@ -372,11 +372,21 @@ impl Inner {
     async fn load(self: &Arc<Self>) -> Result<Option<Record>, AuthError> {
         let record = self.read_record().await?;
         match &record {
+            _ if self.check_confidential().await.is_err() => self.state().current = None,
             Some(record) if record.tokens.is_some() => self.adopt(record),
             _ => self.adopt_foreign().await,
         }
         self.state().loaded = true;
         Ok(record)
+    }
+
+    /// Checks that tokens for the server do not travel through the internet in the clear.
+    async fn check_confidential(&self) -> Result<(), AuthError> {
+        let url = &self.config.url;
+        if url.scheme() == "https" || guard::is_loopback_url(url) {
+            return Ok(());
+        }
+        guard::check_confidential(url, self.requester().await.reach())
     }
 
     async fn read_record(&self) -> Result<Option<Record>, AuthError> {
@@ -403,13 +413,19 @@ impl Inner {
         state.loaded = true;
     }
 
-    /// A valid token of Claude Code. It belongs to the user who signed in there, so it stands in
-    /// neither for a named account nor for the program itself, and not after a logout. Blocks.
-    fn foreign_tokens(&self) -> Option<Tokens> {
-        let is_users = matches!(self.kind, Kind::Resource)
+    /// Whether a token of Claude Code may stand in. It belongs to the user who signed in there, so
+    /// not for a named account, nor for the program itself.
+    fn may_use_foreign(&self) -> bool {
+        self.shared.claude_code.is_some()
+            && matches!(self.kind, Kind::Resource)
             && self.needs_user()
-            && self.identity.is_default_account();
-        let tokens = self.shared.claude_code.as_ref().filter(|_| is_users)?;
+            && self.identity.is_default_account()
+    }
+
+    /// A valid token of Claude Code, unless the user has signed out here. Blocks.
+    fn foreign_tokens(&self) -> Option<Tokens> {
+        let tokens = self.shared.claude_code.as_ref();
+        let tokens = tokens.filter(|_| self.may_use_foreign())?;
         let found = tokens.find(&self.config.name, &self.config.url, self.now())?;
         (!self.store().ignores_foreign(&self.identity)).then_some(found)
     }
@@ -456,7 +472,6 @@ impl Inner {
 
     /// `None` if the tokens cannot be used.
     fn current_of(&self, tokens: &Tokens, is_own: bool) -> Option<Current> {
-        guard::check_private(&self.config.url).ok()?;
         let access = &tokens.access;
         let token = if tokens.dpop_key.is_some() {
             let clock = Arc::clone(&self.shared.clock);

@@ -59,7 +59,7 @@ impl Inner {
                 issuer,
             });
         }
-        guard::check_private(&self.config.url)?;
+        guard::check_confidential(&self.config.url, http.reach())?;
         let challenge = self.known_challenge().await;
         let metadata_url = self.config.oauth.auth_server_metadata_url.as_deref();
         let metadata_url = metadata_url

@@ -27,7 +27,7 @@ pub(crate) async fn run(
     let auth = session::auth(configured.loader.layout());
     let logout = match (configured.foremost(name), auth) {
         (Some(server), Some(auth)) => match server_config(&server.entry) {
-            Some(settings) => auth.logout(settings).await,
+            Some(settings) => auth.server(settings).logout().await,
             None => return takes_no_sign_in(server),
         },
         // A server that was removed may have left a sign-in.

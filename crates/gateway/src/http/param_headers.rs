@@ -92,7 +92,7 @@ mod tests {
             let pair = |(name, value): &(&'static str, &'static str)| {
                 (
                     HeaderName::from_static(name),
-                    http::HeaderParameterValue::from_static(value),
+                    http::HeaderValue::from_static(value),
                 )
             };
             let mut headers = HeaderMap::new();

@@ -267,8 +267,10 @@ pub(super) fn detail(body: &[u8]) -> String {
     if words.is_empty() || markup {
         return String::new();
     }
-    if words.chars().count() > MAX_SHOWN {
-        words = words.chars().take(MAX_SHOWN).chain(['…']).collect();
+    if let Some((end, _)) = words.char_indices().nth(MAX_SHOWN) {
+        // Between words: a part of a secret that the server repeats would not be masked.
+        words.truncate(words[..end].rfind(' ').unwrap_or(0));
+        words.push('…');
     }
     format!(": {words}")
 }
