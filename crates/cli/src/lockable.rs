@@ -2,7 +2,19 @@
 //! nobody approved, so its words reach a package manager only in the form of names and versions:
 //! never as URLs, paths or further lines, which package managers build, run or expand.
 
+use serde_json::Value;
 use trunkline_config::{Package, Registry};
+
+/// Checks that the command of an entry is written out: the values of variables, which may be
+/// secrets, would reach the registries that it names, and the lock file.
+pub(crate) fn check_written(entry: &Value) -> Result<(), String> {
+    let members = ["command", "args", "env"].into_iter();
+    let mut texts = members.filter_map(|member| entry.get(member));
+    if texts.any(|value| value.to_string().contains('$')) {
+        return Err("its command or `env` depends on variables".to_owned());
+    }
+    Ok(())
+}
 
 /// Checks the names, versions and registries of a package.
 pub(crate) fn check(package: &Package) -> Result<(), String> {
@@ -14,7 +26,11 @@ pub(crate) fn check(package: &Package) -> Result<(), String> {
     if !is_name {
         return Err("its name is none of a registry".to_owned());
     }
-    let is_version = |version: &String| is_word(version, "._-+*<>=~^!,|:");
+    let versions = match package.registry {
+        Registry::Image => "._-+:",
+        _ => "._-+*<>=~^!,|",
+    };
+    let is_version = |version: &String| is_word(version, versions);
     if !package.requested.as_ref().is_none_or(is_version) {
         return Err("its version is none of a registry".to_owned());
     }
@@ -74,6 +90,24 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_command_with_variables_is_not_locked() {
+        let entry = |text: &str| serde_json::from_str(text).unwrap();
+        for (text, expected) in [
+            (r#"{"command": "npx", "args": ["y"], "x": "$"}"#, true),
+            (
+                r#"{"command": "npx", "args": ["--registry=https://r/${T}/", "y"]}"#,
+                false,
+            ),
+            (
+                r#"{"command": "npx", "env": {"npm_config_registry": "http://r/$T"}}"#,
+                false,
+            ),
+        ] {
+            assert_eq!(check_written(&entry(text)).is_ok(), expected, "{text}");
+        }
+    }
+
+    #[test]
     fn only_names_and_versions_reach_a_package_manager() {
         for (argv, expected) in [
             (&["npx", "-y", "@x/y"][..], true),
@@ -86,7 +120,9 @@ mod tests {
             (&["npx", "-y", "github:x/y"], false),
             (&["npx", "-y", "./x"], false),
             (&["npx", "-y", "file:x"], false),
-            (&["npx", "-y", "y@npm:z"], true),
+            (&["npx", "-y", "y@npm:z"], false),
+            (&["npx", "-y", "y@http:127.0.0.1:1"], false),
+            (&["npx", "-y", "y@git+http:h:1"], false),
             (&["npx", "--userconfig", "./.npmrc", "y"], false),
             (
                 &["npx", "--registry=https://r.example/${TOKEN}", "y"],

@@ -27,7 +27,7 @@ const RUNNERS: [&str; 8] = [
 
 /// Programs that do so with one of these words behind them.
 const MANAGERS: [(&str, &[&str]); 6] = [
-    ("npm", &["exec", "x", "create", "init"]),
+    ("npm", &["exec", "exe", "x", "create", "init", "innit"]),
     ("pnpm", &["exec", "x", "dlx", "create", "init"]),
     ("yarn", &["exec", "x", "dlx", "create", "init"]),
     ("bun", &["x", "create", "init"]),
@@ -179,7 +179,7 @@ fn are_known(args: &[&str], is_flag: impl Fn(&str) -> bool, values: &[&str]) -> 
 /// The runner that a word of a command names: as a program, behind others that start it, or within
 /// a shell's command line.
 fn named_runner(argv: &[&str]) -> Option<String> {
-    let is_between = |c: char| c.is_whitespace() || ";&|()`'\"{}<>=\\$".contains(c);
+    let is_between = |c: char| c.is_whitespace() || ";&|()`'\"{}<>=\\$,![]".contains(c);
     // A shell drops quotes and escapes within a word.
     let bare = argv.iter().map(|arg| arg.replace(['\\', '\'', '"'], ""));
     let texts: Vec<String> = argv.iter().map(ToString::to_string).chain(bare).collect();

@@ -98,7 +98,12 @@ async fn write(source: &Path, entries: &[&ServerEntry]) -> Result<LockFile, Stri
     for entry in entries {
         let mut locked = LockedServer::of_files(entry);
         if let Some(package) = Package::of(entry) {
-            let resolved = resolve(&package).await.map_err(|problem| {
+            let written = lockable::check_written(&entry.as_written());
+            let resolved = match written {
+                Ok(()) => resolve(&package).await,
+                Err(problem) => Err(problem),
+            };
+            let resolved = resolved.map_err(|problem| {
                 format!(
                     "the package of \"{}\" cannot be locked: {problem}",
                     entry.name
@@ -309,6 +314,9 @@ async fn ask(
 ) -> Result<String, String> {
     // Not in the repository, whose `.npmrc` and the like would choose registries and programs.
     let folder = tempfile::tempdir().map_err(|error| format!("no temporary directory: {error}"))?;
+    // npm looks for the root of a project, and its settings, in the directories above.
+    std::fs::write(folder.path().join("package.json"), "{}")
+        .map_err(|error| format!("the temporary directory cannot be used: {error}"))?;
     let mut command = Command::from(program::command(name));
     command
         .args(words)

@@ -146,10 +146,11 @@ impl Policy {
         let argv = entry.transport.argv()?;
         let rule = match Pinning::of_command(&argv) {
             Pinning::NoPackage | Pinning::Pinned => return None,
-            Pinning::Unpinned(package) => format!(
-                "requirePinnedServers: the version of {} is not pinned",
-                package.name
-            ),
+            Pinning::Unpinned(package) => {
+                // A URL may hold credentials, which need not end where the name does.
+                let name = package.name.split("://").next().unwrap_or_default();
+                format!("requirePinnedServers: the version of {name} is not pinned")
+            }
             Pinning::Unclear(runner) => {
                 format!("requirePinnedServers: what it runs with {runner} cannot be told")
             }
