@@ -22,7 +22,8 @@ fn systemd_accepts_the_units_and_starts_the_daemon_for_its_first_client() {
     let units = lab.home().join(".config/systemd/user");
     let units = ["trunkline.socket", "trunkline.service"].map(|name| units.join(name));
     let mut verify = lab.command("systemd-analyze");
-    let verified = verify.args(["--user", "verify"]).args(&units).output();
+    let verify = verify.args(["--user", "verify"]).args(&units);
+    let verified = verify.envs(variables).output();
     let verified = verified.unwrap();
     let said = String::from_utf8_lossy(&verified.stderr);
     assert!(verified.status.success(), "{said}");
