@@ -1,6 +1,6 @@
-//! Whether a command runs only packages of pinned versions. Fails closed: a command in which some
-//! word names a runner of packages has one form that is understood completely, or it is unclear.
-//! Pure functions.
+//! Whether a command runs only packages of pinned versions. A command in which some word names a
+//! known runner of packages has one form whose options are all known, or it is unclear. Pure
+//! functions.
 
 use crate::packages::{
     DOCKER_FLAGS, NPM_VALUES, PYTHON_VALUES, Package, are_short_flags, program_name,
